@@ -99,6 +99,13 @@ COLUMNS = (
     Column("step", INT64, True, "", "of the program's own event: the step that it was given"),
     Column("keys", TEXT, True, "", "of the program's own event: its further keys, as a tag string"),
     Column("open", INT32, True, "", "1 for a region that had not ended yet: a later row with its number has its end"),
+    Column("ranks", INT32, True, "", "of a collective call of MPI-IO: ranks of its communicator; null: independent"),
+    Column("dims", TEXT, True, "", "dimensions of the dataset, [size, ...]; [] for a single element"),
+    Column("points", INT64, True, "", "elements that a call on a dataset selected"),
+    Column("selection", TEXT, True, "", "what it selected in the file: all, none, points, regular or irregular slabs"),
+    Column("blocks", INT64, True, "", "blocks of the selected hyperslab"),
+    Column("slab", TEXT, True, "", "a regular hyperslab: lists of start, stride, count and block by dimension"),
+    Column("transfer", TEXT, True, "", "collective or fell_back (requested so, done independently); null: independent"),
     Column(
         "lines", INT32, False, "", "lines that the row has under full detail: 1, or those that a line of totals sums"
     ),

@@ -310,6 +310,7 @@ def _default(value: Any, default: Any) -> Any:
     return default if value is None else value
 
 
+LISTS = ("sizes", "durs", "pieces", "dims", "slab")
 _DERIVED: dict[str, Callable[[dict[str, Any], dict[str, Any], _Block], Any]] = {
     "ts": lambda line, args, block: _clamped(_time_ns(line["ts"]))
     + _clamped(_whole(_default(args.get("ns"), _Number("0")))),
@@ -324,7 +325,7 @@ _DERIVED: dict[str, Callable[[dict[str, Any], dict[str, Any], _Block], Any]] = {
     "file2": lambda line, args, block: block.identity(block.file(args, "fhash2")),
     "calls": lambda line, args, block: _whole(args["calls"]) if args.get("calls") is not None else 1,
     "lines": lambda line, args, block: _whole(args["lines"]) if args.get("lines") is not None else 1,
-    **{name: lambda line, args, block, name=name: _list(args.get(name)) for name in ("sizes", "durs", "pieces")},
+    **{name: lambda line, args, block, name=name: _list(args.get(name)) for name in LISTS},
 }
 _TOP = frozenset({"name", "cat", "pid", "tid"})
 

@@ -108,6 +108,7 @@ def test_every_field_of_an_event(tmp_path: Path) -> None:
         "rank": "0",
         "region": "main",
         **dict.fromkeys(["span", "last", "followed", "placed", "unaligned", "sizes", "durs", "pieces"]),
+        **dict.fromkeys(["ranks", "dims", "points", "selection", "blocks", "slab", "transfer"]),
         **dict.fromkeys(["category", "kind", "region_id", "parent_id", "epoch", "step", "keys", "open"]),
         "lines": 1,
         "tag.try": "1",
@@ -532,7 +533,7 @@ TEXTS = st.one_of(st.sampled_from(["a", "b", "c", ""]), st.text(st.characters(ex
 NAMES = TEXTS | st.sampled_from(["pread", "MPI_File_write", "rewrite_thread"])
 INTEGERS = st.one_of(st.integers(0, 9), st.integers(-(2**70), 2**70))
 NUMBERS = st.lists(st.recursive(INTEGERS, st.lists, max_leaves=5), max_size=5)
-LIST_KEYS = {"sizes", "durs", "pieces"}
+LIST_KEYS = set(reader.LISTS)
 TEXT_KEYS = {c.name for c in schema.COLUMNS if c.kind == schema.TEXT} | {
     "fhash",
     "fhash2",

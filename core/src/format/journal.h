@@ -57,7 +57,7 @@
 namespace tailrace {
 
 constexpr uint32_t kJournalMagic = 0x4C4A5254;  // "TRJL"
-constexpr uint32_t kJournalVersion = 12 ^ table_number();
+constexpr uint32_t kJournalVersion = 13 ^ table_number();
 constexpr size_t kSegmentHeaderBytes = 4096;
 #ifndef TAILRACE_SEGMENT_SLOTS  // tests/bench/study.py measures others
 #define TAILRACE_SEGMENT_SLOTS 4096
@@ -78,6 +78,7 @@ enum RecordKind : uint16_t {
   kThreadRecord = 0xFF03,   // the records that follow are of this thread
   kTextRecord = 0xFF04,     // bytes that belong to the record before
   kKeysRecord = 0xFF05,     // keys of the region of that number, as tags; before its record
+  kMembersRecord = 0xFF06,  // further args of the event that began at that tick, as JSON members; before its record
 };
 
 struct alignas(64) Slot {

@@ -192,45 +192,6 @@ void Sealer::use_context(uint32_t id) {
   context_bytes_ = w.size();
 }
 
-// Text that a program has overwritten would make the block's header unreadable, and with it the block.
-static bool are_members(string_view text) {
-  char closing[8];
-  size_t depth = 0;
-  bool quoted = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    char c = text[i];
-    if (static_cast<unsigned char>(c) < ' ') return false;
-    if (quoted && c == '\\') {
-      ++i;
-    } else if (c == '"') {
-      quoted = !quoted;
-    } else if (!quoted && (c == '{' || c == '[')) {
-      if (depth == sizeof closing) return false;
-      closing[depth++] = c == '{' ? '}' : ']';
-    } else if (!quoted && (c == '}' || c == ']')) {
-      if (depth == 0 || closing[--depth] != c) return false;
-    }
-  }
-  return !quoted && depth == 0;
-}
-
-string_view Sealer::take_members() {
-  string_view members = process_slot_ == UINT32_MAX ? string_view() : text_of(process_slot_);
-  process_slot_ = UINT32_MAX;
-  return are_members(members) ? members : string_view();
-}
-
-char *Sealer::put_start_args(char *p) {
-  string_view members = take_members();
-  if (members.empty()) return p;
-  summary_.set_process(members);
-  return put(put(p, ","), members);
-}
-
-char *Sealer::put_exit_args(char *p, const Slot &slot) {
-  return put(put(p, ","), summary_.set_exit(slot.ret, take_members()));
-}
-
 void Sealer::list_untraced(int64_t pid, const Slot &slot, uint64_t field) {
   Obstacle obstacle = obstacle_in(field);
   if (obstacle == Obstacle::kNone || slot.ret < 0) return;
@@ -260,10 +221,10 @@ void Sealer::add_odd_event(EventLine &line, const Slot &slot, const Function &f,
   } else if (f.shape == Shape::kExit) {
     p = put_exit_args(p, slot);
   } else {
-    p = put_object(p, slot.file2);
+    if (f.shape == Shape::kObject && slot.file2) p = put_object(p, slot.file2);
     LineFields rest;
     add_event_args(rest, slot, f, size);
-    p = put_fields(p, rest);
+    p = put_layer_args(put_fields(p, rest));
   }
   s_.lines.add_text(put(p, line.tail));
 }
@@ -274,10 +235,16 @@ WrittenRecord &Sealer::written_like(const Slot &slot) {
   return s_.written[(h * 0x9E3779B97F4A7C15ULL) >> 58];
 }
 
+// The records of the calls that a call of a layer makes come first, and may have filled epochs that are sealed.
+uint64_t Sealer::begin_ns(const Slot &slot, const Function &f) const {
+  const uint64_t ns = f.shape == Shape::kObject ? clock_.to_ns_before(slot.t0) : clock_.to_ns(slot.t0);
+  return ns + epoch_shift_ns_;
+}
+
 // False: the record has another line than those before it.
 bool Sealer::add_again(const Slot &slot, const WrittenRecord &written) {
   if (!written.is_like(slot, s_.generation)) return false;
-  uint64_t t0 = clock_.to_ns(slot.t0) + epoch_shift_ns_, t1 = clock_.to_ns(slot.t1) + epoch_shift_ns_;
+  uint64_t t0 = begin_ns(slot, *written.f), t1 = clock_.to_ns(slot.t1) + epoch_shift_ns_;
   if (t1 < t0) t1 = t0;
   if (!s_.lines.add_again(written.line, {t0, t1 - t0, offset_of(slot, *written.f)})) return false;
   summary_.add_event(*written.f, t0, t1, written.size);
@@ -287,7 +254,8 @@ bool Sealer::add_again(const Slot &slot, const WrittenRecord &written) {
 void Sealer::add_event(uint32_t index) {
   const Slot &slot = *segment_.slot(index);
   WrittenRecord &written = written_like(slot);
-  if (add_again(slot, written)) return;
+  const bool has_members = keep_members_of(slot);
+  if (!has_members && add_again(slot, written)) return;
   const Function &f = function(static_cast<Fn>(mark_kind(slot.mark.load(std::memory_order_relaxed))));
   if (f.shape == Shape::kRegion) return add_region(slot, f);
   use_context(slot.context);
@@ -304,7 +272,7 @@ void Sealer::add_event(uint32_t index) {
     names[i] = name;
     if (name->emitted_in != s_.block_number) add_file_line(*name);
   }
-  uint64_t t0 = clock_.to_ns(slot.t0) + epoch_shift_ns_, t1 = clock_.to_ns(slot.t1) + epoch_shift_ns_;
+  uint64_t t0 = begin_ns(slot, f), t1 = clock_.to_ns(slot.t1) + epoch_shift_ns_;
   if (t1 < t0) t1 = t0;
   int64_t size = moved_bytes(slot, f);
 
@@ -320,7 +288,7 @@ void Sealer::add_event(uint32_t index) {
     fields.add(i ? LineField::kFile2 : LineField::kFile, static_cast<int64_t>(files[i]));
     line.places[i] = &names[i]->hash_at;
   }
-  if (f.shape == Shape::kStart || f.shape == Shape::kExit || (f.shape == Shape::kObject && slot.file2)) {
+  if (has_members || f.shape == Shape::kStart || f.shape == Shape::kExit || (f.shape == Shape::kObject && slot.file2)) {
     add_odd_event(line, slot, f, size);
   } else {
     add_event_args(fields, slot, f, size);
@@ -433,6 +401,8 @@ int Sealer::run(uint32_t from, uint32_t to, ClockSample &now) {
     // State that later records need is read even from sealed slots.
     if (kind == kThreadRecord) set_thread(reinterpret_cast<HeadSlot *>(segment_.slot(i))->tid);
     if (kind == kContextRecord) add_context(i);
+    // Between these members and their record a block may have ended.
+    if (kind == kMembersRecord) members_slot_ = i;
     if (i < from) continue;
     if (kind == kProcessRecord) process_slot_ = i;
     if (kind == kKeysRecord) keys_slot_ = i;

@@ -117,6 +117,9 @@ class Sealer {
   void add_context(uint32_t index);
   void use_context(uint32_t id);
   string_view take_members();
+  uint64_t begin_ns(const Slot &slot, const Function &f) const;
+  bool keep_members_of(const Slot &slot);
+  char *put_layer_args(char *p);
   char *put_start_args(char *p);
   char *put_exit_args(char *p, const Slot &slot);
   void list_untraced(int64_t pid, const Slot &slot, uint64_t field);
@@ -154,7 +157,8 @@ class Sealer {
   uint32_t first_slot_ = 0;
   BlockSummary summary_;
   uint32_t process_slot_ = UINT32_MAX;
-  uint32_t keys_slot_ = UINT32_MAX;  // of the region that begins next
+  uint32_t keys_slot_ = UINT32_MAX;     // of the region that begins next
+  uint32_t members_slot_ = UINT32_MAX;  // of the record that comes next
   // What context_json holds: the end of a line.
   bool context_valid_ = false;
   uint32_t context_id_ = 0;

@@ -9,6 +9,7 @@
 // - The name of an id is looked up each time: the id may belong to another object since (H5close restarts the numbering),
 //   or the object may have another name.
 #include "layers/hdf5_query.h"
+#include "layers/hdf5_selection.h"
 #include "layers/layers.h"
 #include "session/record.h"
 
@@ -34,15 +35,28 @@ void record_failure(const Call &call, uint64_t t1, Fn fn) {
   record_above(call, t1, e, nullptr, nullptr);
 }
 
-void record_object(const Query &hdf5, const Call &call, uint64_t t1, Fn fn, hid_t id, bool is_attribute,
-                   int64_t bytes) {
+void record_object(const Query &hdf5, const Call &call, uint64_t t1, Fn fn, hid_t id, bool is_attribute, int64_t bytes,
+                   string_view members = {}) {
   NamedFile file, object;
   bool has_file = hdf5.file_of(id, file), has_object = hdf5.object_of(id, is_attribute, object);
   Event e;
   e.fn = fn;
   e.count = bytes == kUnknownBytes ? kNoCount : static_cast<uint64_t>(bytes);
   e.ret = bytes;
-  record_above(call, t1, e, has_file ? &file : nullptr, has_object ? &object : nullptr);
+  record_above(call, t1, e, has_file ? &file : nullptr, has_object ? &object : nullptr, members);
+}
+
+void record_call(const Query &hdf5, const Call &call, uint64_t t1, Fn fn, hid_t id, bool is_dataset) {
+  if (is_dataset) {
+    Selection made(hdf5);
+    made.add_dataset(id);
+    return record_object(hdf5, call, t1, fn, id, false, 0, made.members());
+  }
+  NamedFile file;
+  bool has_file = hdf5.file_of(id, file);
+  Event e;
+  e.fn = fn;
+  record_above(call, t1, e, has_file ? &file : nullptr, nullptr);
 }
 
 void record_open(unsigned library, const Call &call, uint64_t t1, Fn fn, const char *name, hid_t id) {
@@ -124,17 +138,19 @@ struct Hdf5 {
 #undef CLOSE
 
   // Calls that open or create a dataset by name.
-#define DATASET(symbol, parameters, ...)                               \
-  static hid_t symbol parameters {                                     \
-    Call call;                                                         \
-    hid_t ret = REAL_OF(symbol)(__VA_ARGS__);                          \
-    if (!call) return ret;                                             \
-    uint64_t t1 = now_ticks();                                         \
-    if (ret < 0) return record_failure(call, t1, Fn::f_##symbol), ret; \
-    Query hdf5(N);                                                     \
-    opened_below(N, parent, ret);                                      \
-    record_object(hdf5, call, t1, Fn::f_##symbol, ret, false, 0);      \
-    return ret;                                                        \
+#define DATASET(symbol, parameters, ...)                                          \
+  static hid_t symbol parameters {                                                \
+    Call call;                                                                    \
+    hid_t ret = REAL_OF(symbol)(__VA_ARGS__);                                     \
+    if (!call) return ret;                                                        \
+    uint64_t t1 = now_ticks();                                                    \
+    if (ret < 0) return record_failure(call, t1, Fn::f_##symbol), ret;            \
+    Query hdf5(N);                                                                \
+    opened_below(N, parent, ret);                                                 \
+    Selection made(hdf5);                                                         \
+    made.add_dataset(ret);                                                        \
+    record_object(hdf5, call, t1, Fn::f_##symbol, ret, false, 0, made.members()); \
+    return ret;                                                                   \
   }
   DATASET(H5Dcreate1, (hid_t parent, const char *name, hid_t type, hid_t space, hid_t dcpl), parent, name, type, space,
           dcpl)
@@ -233,7 +249,9 @@ struct Hdf5 {
     Query hdf5(N);                                                                                    \
     int64_t bytes = product(hdf5.points_between(dataset, memory, file), hdf5.element_bytes(type));    \
     if (function(Fn::f_##symbol).direction == Direction::W) note_written(id_key(N, dataset), bytes);  \
-    record_object(hdf5, call, t1, Fn::f_##symbol, dataset, false, bytes);                             \
+    Selection made(hdf5);                                                                             \
+    made.add_transfer(dataset, memory, file, dxpl);                                                   \
+    record_object(hdf5, call, t1, Fn::f_##symbol, dataset, false, bytes, made.members());             \
     return ret;                                                                                       \
   }
   TRANSFER(H5Dread, void *)
@@ -241,25 +259,43 @@ struct Hdf5 {
 #undef TRANSFER
 
   // One event per dataset; all have the time of the call.
-#define TRANSFERS(symbol, buffers)                                                                             \
-  static herr_t symbol(size_t count, hid_t *datasets, hid_t *types, hid_t *memories, hid_t *files, hid_t dxpl, \
-                       buffers bufs) {                                                                         \
-    Call call;                                                                                                 \
-    herr_t ret = REAL_OF(symbol)(count, datasets, types, memories, files, dxpl, bufs);                         \
-    if (!call) return ret;                                                                                     \
-    uint64_t t1 = now_ticks();                                                                                 \
-    if (ret < 0) return record_failure(call, t1, Fn::f_##symbol), ret;                                         \
-    Query hdf5(N);                                                                                             \
-    for (size_t i = 0; i < count; ++i) {                                                                       \
-      int64_t points = hdf5.points_between(datasets[i], memories[i], files[i]);                                \
-      record_object(hdf5, call, t1, Fn::f_##symbol, datasets[i], false,                                        \
-                    product(points, hdf5.element_bytes(types[i])));                                            \
-    }                                                                                                          \
-    return ret;                                                                                                \
+#define TRANSFERS(symbol, buffers)                                                                                     \
+  static herr_t symbol(size_t count, hid_t *datasets, hid_t *types, hid_t *memories, hid_t *files, hid_t dxpl,         \
+                       buffers bufs) {                                                                                 \
+    Call call;                                                                                                         \
+    herr_t ret = REAL_OF(symbol)(count, datasets, types, memories, files, dxpl, bufs);                                 \
+    if (!call) return ret;                                                                                             \
+    uint64_t t1 = now_ticks();                                                                                         \
+    if (ret < 0) return record_failure(call, t1, Fn::f_##symbol), ret;                                                 \
+    Query hdf5(N);                                                                                                     \
+    for (size_t i = 0; i < count; ++i) {                                                                               \
+      int64_t points = hdf5.points_between(datasets[i], memories[i], files[i]);                                        \
+      Selection made(hdf5);                                                                                            \
+      made.add_transfer(datasets[i], memories[i], files[i], dxpl);                                                     \
+      record_object(hdf5, call, t1, Fn::f_##symbol, datasets[i], false, product(points, hdf5.element_bytes(types[i])), \
+                    made.members());                                                                                   \
+    }                                                                                                                  \
+    return ret;                                                                                                        \
   }
   TRANSFERS(H5Dread_multi, void **)
   TRANSFERS(H5Dwrite_multi, const void **)
 #undef TRANSFERS
+
+  // Calls on an open object, which has the dimensions afterwards.
+#define ON_OBJECT(symbol, is_dataset, parameters, ...)                   \
+  static herr_t symbol parameters {                                      \
+    Call call;                                                           \
+    herr_t ret = REAL_OF(symbol)(__VA_ARGS__);                           \
+    if (!call) return ret;                                               \
+    uint64_t t1 = now_ticks();                                           \
+    if (ret < 0) return record_failure(call, t1, Fn::f_##symbol), ret;   \
+    record_call(Query(N), call, t1, Fn::f_##symbol, object, is_dataset); \
+    return ret;                                                          \
+  }
+  ON_OBJECT(H5Fflush, false, (hid_t object, int scope), object, scope)
+  ON_OBJECT(H5Dflush, true, (hid_t object), object)
+  ON_OBJECT(H5Dset_extent, true, (hid_t object, const hsize_t *size), object, size)
+#undef ON_OBJECT
 
   // A chunk as it is in the file. Only the last form of the reading call returns its size.
 #define CHUNK(symbol, bytes, parameters, ...)                                 \
@@ -322,6 +358,6 @@ void *const kWrapperTable[kLibrariesPerLayer][kMaxSymbols] = {LIBRARY(0), LIBRAR
 }  // namespace
 
 namespace tailrace {
-extern const LayerTable kHdf5Layer = {kMarks,       {"H5", nullptr}, kSymbolNames,       kSymbols,
-                                      kHelperNames, kHelpers,        kLibrariesPerLayer, kWrapperTable};
+extern const LayerTable kHdf5Layer = {kMarks,   {"H5", nullptr},  kSymbolNames,       kSymbols,     kHelperNames,
+                                      kHelpers, kRequiredHelpers, kLibrariesPerLayer, kWrapperTable};
 }  // namespace tailrace

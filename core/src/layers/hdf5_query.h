@@ -29,7 +29,7 @@ constexpr hid_t kAll = 0;  // H5S_ALL
   X(H5Gcreate2) X(H5Gopen1) X(H5Gopen2) X(H5Oopen) X(H5Oopen_by_idx) X(H5Oopen_by_addr) X(H5Oopen_by_token) \
   X(H5Rdereference1) X(H5Rdereference2) X(H5Ropen_object) X(H5Ropen_attr) X(H5Acreate1) X(H5Acreate2) \
   X(H5Acreate_by_name) X(H5Aopen) X(H5Aopen_name) X(H5Aopen_by_name) X(H5Aopen_by_idx) X(H5Gclose) X(H5Oclose) \
-  X(H5Aclose) X(H5Idec_ref)
+  X(H5Aclose) X(H5Idec_ref) X(H5Fflush) X(H5Dflush) X(H5Dset_extent)
 
 #define HDF5_HELPERS(X) \
   X(H5Iget_type, int (*)(hid_t)) \
@@ -47,7 +47,20 @@ constexpr hid_t kAll = 0;  // H5S_ALL
   X(H5Tget_nmembers, int (*)(hid_t)) \
   X(H5Tget_member_type, hid_t (*)(hid_t, unsigned)) \
   X(H5Tget_super, hid_t (*)(hid_t)) \
-  X(H5Tclose, herr_t (*)(hid_t))
+  X(H5Tclose, herr_t (*)(hid_t)) \
+  X(H5Sget_simple_extent_ndims, int (*)(hid_t)) \
+  X(H5Sget_simple_extent_dims, int (*)(hid_t, hsize_t *, hsize_t *)) \
+  X(H5Sget_simple_extent_type, int (*)(hid_t)) \
+  X(H5Sget_select_type, int (*)(hid_t)) \
+  X(H5Sget_select_hyper_nblocks, int64_t (*)(hid_t)) \
+  X(H5Sis_regular_hyperslab, int (*)(hid_t)) \
+  X(H5Sget_regular_hyperslab, herr_t (*)(hid_t, hsize_t *, hsize_t *, hsize_t *, hsize_t *)) \
+  HDF5_PARALLEL_HELPERS(X)
+
+// Of libraries that are built with MPI.
+#define HDF5_PARALLEL_HELPERS(X) \
+  X(H5Pget_dxpl_mpio, herr_t (*)(hid_t, int *)) \
+  X(H5Pget_mpio_actual_io_mode, herr_t (*)(hid_t, int *))
 // clang-format on
 
 #define INDEX(symbol) k##symbol,
@@ -57,6 +70,7 @@ static_assert(kSymbols <= kMaxSymbols, "the table of a library's functions");
 #define INDEX(symbol, type) k##symbol,
 enum Helper : size_t { HDF5_HELPERS(INDEX) kHelpers };
 #undef INDEX
+constexpr size_t kRequiredHelpers = kH5Pget_dxpl_mpio;
 
 inline uint64_t file_key(unsigned library, string_view name) {
   return fnv64(name.data(), name.size(), kFnv64Seed + library);

@@ -14,6 +14,7 @@ struct FileRow {
   uint64_t hash;
   FileIdentity identity;
   uint32_t path_bytes;
+  uint32_t ranks;
   char *path;
 };
 
@@ -32,7 +33,7 @@ FileRow *row_of(uint64_t key) {
 
 }  // namespace
 
-void keep_layer_file(uint64_t key, const char *path, NamedFile &out) {
+void keep_layer_file(uint64_t key, const char *path, NamedFile &out, uint32_t ranks) {
   name_file_as_opened(path, out);
   Locked lock(g_session.wiped->table);
   if (!g_files) g_files = static_cast<FileRow *>(sys::allocate_pages(kFileRows * sizeof(FileRow)));
@@ -43,14 +44,16 @@ void keep_layer_file(uint64_t key, const char *path, NamedFile &out) {
   row->path_bytes = out.path_bytes;
   row->key = row->path ? key : 0;
   row->hash = out.hash;
+  row->ranks = ranks;
   row->identity = out.identity;
   if (row->path) memcpy(row->path, out.path, out.path_bytes);
 }
 
-bool layer_file_of(uint64_t key, NamedFile &out) {
+bool layer_file_of(uint64_t key, NamedFile &out, uint32_t *ranks) {
   Locked lock(g_session.wiped->table);
   FileRow *row = g_files ? row_of(key) : nullptr;
   if (!row || row->key != key) return false;
+  if (ranks) *ranks = row->ranks;
   out.hash = row->hash;
   out.identity = row->identity;
   out.path_bytes = row->path_bytes;

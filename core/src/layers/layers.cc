@@ -55,7 +55,7 @@ bool is_layer(const LoadedObject &object, const LayerTable &table) {
   for (const char *const *mark = table.marks; *mark; ++mark) {
     if (!object.find_export(*mark)) return false;
   }
-  for (size_t i = 0; i < table.helper_count; ++i) {
+  for (size_t i = 0; i < table.required_helpers; ++i) {
     if (!object.find_export(table.helpers[i])) return false;
   }
   return true;

@@ -28,7 +28,7 @@ struct Library {
   uintptr_t begin, end;
   char soname[128];  // a copy: the library may be unloaded; empty where it has none
   void *real[kMaxSymbols];
-  void *helpers[16];
+  void *helpers[32];  // null: the library lacks an optional one
 };
 
 // The functions of a layer that are wrapped, and those that the wrappers call.
@@ -37,10 +37,10 @@ struct LayerTable {
   const char *prefixes[2];   // of the names of its functions
   const char *const *symbols;
   size_t symbol_count;
-  const char *const *helpers;  // all of them are required
-  size_t helper_count;
-  unsigned libraries;                    // the limit at a time
-  void *const (*wrappers)[kMaxSymbols];  // [library][symbol]
+  const char *const *helpers;
+  size_t helper_count, required_helpers;  // those at the front
+  unsigned libraries;                     // the limit at a time
+  void *const (*wrappers)[kMaxSymbols];   // [library][symbol]
 };
 extern const LayerTable kHdf5Layer, kMpiIoLayer;
 
@@ -62,8 +62,9 @@ void *layer_wrapper_for(void *address);
 
 // layers/layer_names.cc. Keeps the file of that name, to be called after a library opened it, and returns it later by the
 // key alone. The key is a hash of the library's name or handle of the file.
-void keep_layer_file(uint64_t key, const char *path, NamedFile &out);
-bool layer_file_of(uint64_t key, NamedFile &out);
+// `ranks`: of the communicator that opened it; 0: none.
+void keep_layer_file(uint64_t key, const char *path, NamedFile &out, uint32_t ranks = 0);
+bool layer_file_of(uint64_t key, NamedFile &out, uint32_t *ranks = nullptr);
 // Names an object inside a file, such as a dataset.
 void name_object(string_view text, NamedFile &out);
 

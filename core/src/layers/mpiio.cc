@@ -45,7 +45,7 @@ struct Status;
 enum Symbol : size_t { MPI_SYMBOLS(INDEX) kSymbols };
 #undef INDEX
 static_assert(kSymbols <= kMaxSymbols, "the table of a library's functions");
-enum Helper : size_t { kTypeSize, kGetCount, kGetByteOffset, kHelpers };
+enum Helper : size_t { kTypeSize, kGetCount, kGetByteOffset, kCommSize, kHelpers };
 
 // --- queries to the library ---
 
@@ -85,11 +85,22 @@ int64_t byte_offset(unsigned library, File file, Offset in_view) {
   return known && offset >= 0 ? offset : -1;
 }
 
+uint32_t ranks_of(unsigned library, Handle communicator) {
+  int ranks = 0;
+  bool known = helper<int(Handle, int *)>(library, kCommSize)(communicator, &ranks) == 0;
+  return known && ranks > 0 ? static_cast<uint32_t>(ranks) : 0;
+}
+
 // --- records ---
 
 uint64_t file_key(unsigned library, File file) {
   constexpr uint64_t kSeed = 0x4D50492D494F;
   return fnv64(&file, sizeof file, kSeed + library);
+}
+
+// Whether all ranks that have opened a file make the call together.
+constexpr bool is_collective(string_view name) {
+  return name.find("_all") != string_view::npos || name.find("_ordered") != string_view::npos;
 }
 
 class Recorder {
@@ -121,16 +132,18 @@ class Recorder {
   void moves_later() {
     if (ok_) event_.ret = kUnknownBytes;
   }
-  void write(File file) {
+  void write(File file, bool collective) {
     NamedFile name;
-    bool known = layer_file_of(file_key(library_, file), name);
-    record_above(call_, t1_, event_, known ? &name : nullptr, nullptr);
+    uint32_t ranks = 0;
+    bool known = layer_file_of(file_key(library_, file), name, &ranks);
+    write_above(known ? &name : nullptr, ok_ && known && collective ? ranks : 0);
   }
-  void write_open(File file, const char *path) {
+  void write_open(File file, const char *path, Handle communicator) {
     NamedFile name;
     if (ok_) {
-      keep_layer_file(file_key(library_, file), without_file_system(path), name);
-      return record_above(call_, t1_, event_, &name, nullptr);
+      uint32_t ranks = ranks_of(library_, communicator);
+      keep_layer_file(file_key(library_, file), without_file_system(path), name, ranks);
+      return write_above(&name, ranks);
     }
     bool readable = reads_as_string(path);
     if (readable) name_file(AT_FDCWD, path, Lookup::kFollow, name);
@@ -146,6 +159,12 @@ class Recorder {
     return has_kind ? end + 1 : path;
   }
   static bool access_fails(const char *path);
+  void write_above(const NamedFile *name, uint32_t ranks) {
+    char text[32];
+    Writer members(text, sizeof text);
+    if (ranks) members << "\"ranks\":", members.number(ranks);
+    record_above(call_, t1_, event_, name, nullptr, members.view());
+  }
 
   unsigned library_;
   const Call &call_;
@@ -167,7 +186,7 @@ struct Mpi {
   static int open(Handle communicator, const char *path, int mode, Handle info, File *file) {
     Call call;
     int ret = REAL_OF(open)(communicator, path, mode, info, file);
-    if (call) Recorder(N, call, Fn::f_MPI_File_open, ret).write_open(ret == 0 ? *file : nullptr, path);
+    if (call) Recorder(N, call, Fn::f_MPI_File_open, ret).write_open(ret == 0 ? *file : nullptr, path, communicator);
     return ret;
   }
   static int close(File *file) {
@@ -175,15 +194,15 @@ struct Mpi {
     // After a success the handle is invalid, and with a null pointer there is none.
     File closed = call && file ? *file : nullptr;
     int ret = REAL_OF(close)(file);
-    if (call) Recorder(N, call, Fn::f_MPI_File_close, ret).write(closed);
+    if (call) Recorder(N, call, Fn::f_MPI_File_close, ret).write(closed, true);
     return ret;
   }
-#define PLAIN(name, parameters, ...)                                     \
-  static int name parameters {                                           \
-    Call call;                                                           \
-    int ret = REAL_OF(name)(__VA_ARGS__);                                \
-    if (call) Recorder(N, call, Fn::f_MPI_File_##name, ret).write(file); \
-    return ret;                                                          \
+#define PLAIN(name, parameters, ...)                                           \
+  static int name parameters {                                                 \
+    Call call;                                                                 \
+    int ret = REAL_OF(name)(__VA_ARGS__);                                      \
+    if (call) Recorder(N, call, Fn::f_MPI_File_##name, ret).write(file, true); \
+    return ret;                                                                \
   }
   PLAIN(set_view, (File file, Offset at, Handle etype, Handle type, const char *representation, Handle info), file, at,
         etype, type, representation, info)
@@ -209,7 +228,7 @@ struct Mpi {
     record.requested(type, count);                                               \
     record.moved(status, type);                                                  \
     with_at;                                                                     \
-    record.write(file);                                                          \
+    record.write(file, is_collective(#name));                                    \
   }                                                                              \
   return ret;
 #define OTHER(name, suffix, with_at, later, ...)          \
@@ -220,7 +239,7 @@ struct Mpi {
     record.requested(type, count);                        \
     later;                                                \
     with_at;                                              \
-    record.write(file);                                   \
+    record.write(file, is_collective(#name));             \
   }                                                       \
   return ret;
 #define READS(name, suffix, number)                                                          \
@@ -291,7 +310,8 @@ struct Mpi {
 #define NAME(call, suffix) "MPI_File_" #call #suffix,
 constexpr const char *kSymbolNames[] = {MPI_SYMBOLS(NAME)};
 #undef NAME
-constexpr const char *kHelperNames[] = {"PMPI_Type_size", "PMPI_Get_count", "PMPI_File_get_byte_offset"};
+constexpr const char *kHelperNames[] = {"PMPI_Type_size", "PMPI_Get_count", "PMPI_File_get_byte_offset",
+                                        "PMPI_Comm_size"};
 constexpr const char *kMarks[] = {"MPI_File_open", "MPI_Init", nullptr};
 
 #define ADDRESS0(call, suffix) reinterpret_cast<void *>(&Mpi<0>::call##suffix),
@@ -303,5 +323,6 @@ void *const kWrapperTable[kLibraries][kMaxSymbols] = {{MPI_SYMBOLS(ADDRESS0)}, {
 
 namespace tailrace {
 extern const LayerTable kMpiIoLayer = {
-    kMarks, {"MPI_File_", "PMPI_File_"}, kSymbolNames, kSymbols, kHelperNames, kHelpers, kLibraries, kWrapperTable};
+    kMarks,       {"MPI_File_", "PMPI_File_"}, kSymbolNames, kSymbols, kHelperNames, kHelpers, kHelpers, kLibraries,
+    kWrapperTable};
 }  // namespace tailrace

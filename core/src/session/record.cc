@@ -90,10 +90,17 @@ inline Slot *fill(Thread *t, const Event &e, uint64_t t0, uint64_t t1, const Con
   return s;
 }
 
+// Without room for them there is none for their record either, which counts the loss.
+void write_members(Thread *t, uint64_t t0, string_view members) {
+  HeadSlot head{};
+  head.hash = t0;
+  add_text_record(t, kMembersRecord, head, members);
+}
+
 // Writes every record. Names and context have to be in the same epoch as the record, so they are written again when
 // making room for it emptied the segment.
-inline Slot *commit(Thread *t, const Event &e, uint64_t t0, const FileSource &a, const FileSource &b,
-                    uint64_t over = 0) {
+inline Slot *commit(Thread *t, const Event &e, uint64_t t0, const FileSource &a, const FileSource &b, uint64_t over = 0,
+                    string_view members = {}) {
   uint64_t t1 = over ? over : now_ticks();
   const Context *context = current_context();
   for (;;) {
@@ -101,6 +108,7 @@ inline Slot *commit(Thread *t, const Event &e, uint64_t t0, const FileSource &a,
     if (__builtin_expect(t->contexts[context->id % kContextCache] != context->id, 0)) write_context(t, context);
     ensure_name(t, e.file, a);
     if (b.open || b.named) ensure_name(t, e.file2, b);
+    if (!members.empty()) write_members(t, t0, members);
     Slot *s = fill(t, e, t0, t1, context);
     if (!s) return nullptr;
     if (__builtin_expect(t->epoch != epoch, 0)) continue;
@@ -185,12 +193,13 @@ void record_path(const Call &call, Event event, const NamedFile *a, const NamedF
   commit(t, event, call.t0(), {nullptr, a}, {nullptr, b});
 }
 
-void record_above(const Call &call, uint64_t t1, Event event, const NamedFile *file, const NamedFile *object) {
+void record_above(const Call &call, uint64_t t1, Event event, const NamedFile *file, const NamedFile *object,
+                  string_view members) {
   Thread *t = call ? enter() : nullptr;
   if (!t) return;
   if (file) event.file = file->hash;
   if (object) event.file2 = object->hash;
-  commit(t, event, call.t0(), {nullptr, file}, {nullptr, object}, t1);
+  commit(t, event, call.t0(), {nullptr, file}, {nullptr, object}, t1, members);
 }
 
 void record_plain(const Call &call, Fn fn, int64_t ret) {

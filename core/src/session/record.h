@@ -56,8 +56,9 @@ void record_fd(const Call &call, Fn fn, int fd, int64_t ret, uint64_t count = 0,
 void record_file(const Call &call, const Event &event, OpenFile *file);
 // A call that names one or two files; b may be null.
 void record_path(const Call &call, Event event, const NamedFile *a, const NamedFile *b = nullptr);
-// A call of a layer (layers/layers.h) that ended at `t1`.
-void record_above(const Call &call, uint64_t t1, Event event, const NamedFile *file, const NamedFile *object);
+// A call of a layer (layers/layers.h) that ended at `t1`; `members` are further args of its line, as JSON members.
+void record_above(const Call &call, uint64_t t1, Event event, const NamedFile *file, const NamedFile *object,
+                  string_view members = {});
 // A call without a file.
 void record_plain(const Call &call, Fn fn, int64_t ret);
 
