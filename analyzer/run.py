@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tailrace.analyzer.insights.host_facts import HostFacts
     from tailrace.analyzer.insights.task_profile import TaskProfile
     from tailrace.analyzer.insights.whatif import Estimate
+    from tailrace.analyzer.model.collectives import Collectives
     from tailrace.analyzer.model.regions import Regions
     from tailrace.analyzer.notebook.inline_report import InlineReport
     from tailrace.analyzer.notebook.plots import Plots
@@ -343,6 +344,17 @@ class Run(Tables):
         from tailrace.analyzer.model import regions
 
         return regions.of(self, self.has_regions)
+
+    @cached_property
+    def collectives(self) -> Collectives:
+        """The collective calls of MPI-IO: `collectives.calls` has a row for each rank's call, with the part of its time
+        in system calls, before the last rank came, and in the rest; `collectives.table()` sums them by rank and
+        function. Reads events on first use, if a function of MPI-IO was called."""
+        from tailrace.analyzer.model import collectives
+
+        m = self.insights().inputs.m
+        called = m.table.functions["name"].astype(str).str.startswith("MPI_File_").any()
+        return collectives.of(self if called else None, m.ahead)
 
     @cached_property
     def waits(self) -> pd.DataFrame:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tailrace.analyzer.util.formatting import bytes_text, count_text, percent_text, time_text
+from tailrace.cli.collectives import put_collectives
 from tailrace.cli.lines import put, put_json, put_left_out
 from tailrace.cli.opening import open_run, strict_option
 from tailrace.cli.options import format_option, scheduler_option
 
 if TYPE_CHECKING:
     from tailrace.analyzer.insights.access_patterns import Accesses
+    from tailrace.analyzer.model.collectives import Collectives
 
 BY = ("stage", "program", "task", "rank", "host", "file")
 MOST = 20
@@ -32,20 +34,27 @@ def command(directory: Path, by: str, form: str, strict: bool) -> None:
 
     Printed are, of files of data, sizes of reads and writes, the order of their offsets (consecutive, sequential,
     strided, random), bytes that were moved again or that several tasks used; then metadata calls, seeks, opens and
-    flushes; and how even tasks and ranks are.
+    flushes; and how even tasks and ranks are. By rank also what the time of collective calls of MPI-IO was: in system
+    calls on the file, before the last rank came, and within MPI, which exchanges and copies data then.
 
     A call touches a block more than it needs where it begins inside of one and the call before ended elsewhere; the
     block is what the file's file system prefers to move at a time. All is the same under `--detail totals`.
     """
-    found = open_run(directory, strict).accesses(by)
+    run = open_run(directory, strict)
+    found = run.accesses(by)
+    collectives = run.collectives if by == "rank" else None
     if form == "json":
-        put_json(found.to_json())
+        rows = found.to_json()
+        if collectives:
+            ranks = sorted(set(collectives.calls["rank"]))
+            rows["collectives"] = [{"group": rank, **row} for rank in ranks for row in collectives.of_rank(rank)]
+        put_json(rows)
         return
-    put_accesses(found)
+    put_accesses(found, collectives)
 
 
-def put_accesses(found: Accesses, indent: int = 0) -> None:
-    """Prints accesses, a paragraph for each group."""
+def put_accesses(found: Accesses, collectives: Collectives | None = None, indent: int = 0) -> None:
+    """Prints accesses, a paragraph for each group; collectives: where the groups are ranks."""
     rows = found.to_json()
     names = list(dict.fromkeys(row["group"] for name in ("data", "metadata") for row in rows[name]))
     if not names:
@@ -56,6 +65,8 @@ def put_accesses(found: Accesses, indent: int = 0) -> None:
             put()
         put(name or "(no name)", indent)
         put_group(rows, name, indent + 2)
+        if collectives:
+            put_collectives(collectives.of_rank(name), indent + 2)
     put_left_out(len(names) - MOST, f"and {count_text(len(names) - MOST, found.by)}", indent)
 
 

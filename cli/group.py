@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
 from tailrace.cli.access import put_group
+from tailrace.cli.collectives import put_collectives
 from tailrace.cli.lines import put, put_json, since
 from tailrace.cli.opening import open_run, strict_option
 from tailrace.cli.options import format_option, scheduler_option
@@ -34,18 +36,20 @@ def command_of(kind: str) -> click.Command:
     @strict_option
     @scheduler_option
     def command(directory: Path, name: str, form: str, strict: bool) -> None:
-        profile: GroupProfile = getattr(open_run(directory, strict), kind)(name)
+        run = open_run(directory, strict)
+        profile: GroupProfile = getattr(run, kind)(name)
+        together = run.collectives.of_rank(name) if kind == "rank" else []
         if form == "json":
-            put_json(profile.to_json())
+            put_json({**profile.to_json(), **({"collectives": together} if kind == "rank" else {})})
             return
-        put_profile(profile)
+        put_profile(profile, together)
 
     command.name = kind
     return command
 
 
-def put_profile(profile: GroupProfile) -> None:
-    """Prints a profile."""
+def put_profile(profile: GroupProfile, collectives: Sequence[Mapping[str, Any]] = ()) -> None:
+    """Prints a profile; collectives: of a rank, as `Collectives.of_rank`."""
     put(f"{profile.kind} {profile.name}")
     many = [count_text(profile.tasks, "task")] if profile.tasks else []
     put(", ".join([*many, count_text(profile.processes, "process", "es")]), 2)
@@ -68,6 +72,7 @@ def put_profile(profile: GroupProfile) -> None:
     put()
     put("I/O on files:")
     put_group(profile.accesses, profile.name, 2)
+    put_collectives(collectives, 2)
     if profile.files:
         put()
         put("Files, the most moved first:")
