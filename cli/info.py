@@ -143,7 +143,7 @@ def _lines(info: dict[str, Any]) -> list[list[str]]:
         "sealing": _sealing(info),
         "lost": lost or "nothing",
     }
-    optional = ("outcome", "detail", "recorded as", "sealing")
+    optional = ("outcome", "recorded as", "names", "detail", "sealing")
     rows = {name: value for name, value in rows.items() if name not in optional or value}
     return [[name, "" if value is None else str(value)] for name, value in rows.items()]
 

@@ -138,12 +138,10 @@ def sources(tools: Tools) -> dict[str, Path]:
                 f"wheels.py: {archive} is not the file of packaging/wheels/sources.txt: delete it, and look what it is"
             )
         if not (folder / name).exists():
-            with tarfile.open(archive) as packed:
-                packed.extractall(folder, filter="data")
+            shutil.unpack_archive(archive, folder)
         path = folder / name / inside
         if path.is_file():
-            with tarfile.open(path) as packed:
-                packed.extractall(folder, filter="data")
+            shutil.unpack_archive(path, folder)
             path = folder / path.name.removesuffix(".tar.gz")
         found[package.split("==")[0]] = path
     return found

@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,8 +55,7 @@ def packages(sdist: Path, recipes: Path, tmp_path_factory: pytest.TempPathFactor
     for name in ("dpkg-buildpackage", "dh", "cmake", "ninja"):
         program(name)
     folder = tmp_path_factory.mktemp("debian")
-    with tarfile.open(sdist) as archive:
-        archive.extractall(folder, filter="data")
+    shutil.unpack_archive(sdist, folder)
     shutil.copytree(recipes / "debian", folder / NAME / "debian")
     # Tools of virtual environments aren't Debian's: -d.
     path = "/usr/sbin:/usr/bin:/sbin:/bin"

@@ -15,6 +15,7 @@ import pytest
 
 import tailrace
 from support.commands import TAILRACE, run_cli
+from support.harm import active_environment
 from tailrace import hashed_names
 from tailrace.errors import UsageError
 from tailrace.hashed_names import HashedNames
@@ -23,7 +24,7 @@ from tailrace.integrations.environment import library_path
 MARK = "zebra7f3"
 """In every name of these workflows. A hash can't have it: it has only hex digits."""
 KEY = "000102030405060708090a0b0c0d0e0f"
-PLAIN = {name: value for name, value in os.environ.items() if not name.startswith("TAILRACE_")}
+PLAIN = active_environment()
 HASHED = {**PLAIN, "TAILRACE_REDACT": "paths"}
 
 PYTHON = f"""

@@ -180,6 +180,7 @@ for i in range(200): os.write(fd, b"a record\\n" * 10); os.fsync(fd)
 import sqlite3
 base = sqlite3.connect("base")
 base.execute("pragma journal_mode=memory")
+base.execute("pragma locking_mode=exclusive")
 base.execute("create table t (x)")
 for i in range(105): base.execute("insert into t values (?)", (i,)); base.commit()
 """,

@@ -7,6 +7,7 @@
 Invariant: where a run's names are hashed and its key is not here, there is an error and never a name as it is.
 """
 
+import errno
 import json
 import os
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from tailrace.errors import UsageError
 KEPT = "TAILRACE_REDACT_KEEP"
 KEY_FILE = "TAILRACE_REDACT_KEY"
 _MOST_BYTES = 64 << 20
+_NO_SUCH_FILE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 
 
 class HashedNames:
@@ -112,9 +114,9 @@ def _description(run_dir: str | Path) -> Mapping[str, object]:
     try:
         with path.open("rb") as file:
             found = json.loads(file.read(_MOST_BYTES))
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in _NO_SUCH_FILE:
+            return {}
         raise UsageError(
             f"{path} can't be read, so that it is not known whether its names are hashed: {error}"
         ) from None
