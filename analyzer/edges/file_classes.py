@@ -76,9 +76,11 @@ MANAGER_FILES = re.compile(
     r"|/\.snakemake/(auxiliary|incomplete|iocache|locks|log|metadata|scripts|tmp[^/]*)/"
     r"|/\.nextflow/|/\.nextflow\.log[.0-9]*$|/\.command\.(begin|run|sh|tailrace|trace)$|/\.exitcode$"
     r"|/dask-(scratch|worker)-space[^/]*/([^/]+\.(dirlock|lock)$|[^/]+/(storage|shuffle-[^/]+)(/|$))"
+    r"|^/dev/shm/plasma\w+$"
 )
-"""Files that workflow managers keep for themselves: logs, locks, records, the scripts by which they start tasks. What
-tasks write in a manager's directory (Snakemake's shadow directories, Nextflow's work directories) is data."""
+"""Files that workflow managers keep for themselves: logs, locks, records, the scripts by which they start tasks; Ray's
+store of objects, which has its full size from the start. What tasks write in a manager's directory (Snakemake's shadow
+directories, Nextflow's work directories) is data."""
 TASK_LOGS = re.compile(r"/task_logs/")
 """What Parsl's tasks print, in Parsl's directory."""
 CACHES = re.compile(r"/__pycache__/|\.py[co]$")

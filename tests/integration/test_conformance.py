@@ -724,3 +724,46 @@ def test_prefect(tmp_path: Path) -> None:
 
     verdict = judged(Adapter("Prefect", prefects[0].version, run, files=False), tmp_path)
     assert not verdict.faults, "\n".join(verdict.faults)
+
+
+# Ray
+
+RAY = """
+import subprocess
+import ray
+import tailrace.ray
+
+def named(name):
+    def call(words, *before):
+        subprocess.run(words, check=True)
+    call.__name__ = call.__qualname__ = name
+    return call
+
+if __name__ == "__main__":
+    tailrace.ray.trace()
+    ray.init("local", num_cpus=2, include_dashboard=False)
+    made = {}
+    for stage, out, inputs, words, retries in @STEPS@:
+        function = ray.remote(max_retries=retries, retry_exceptions=True)(named(stage))
+        made[out] = function.remote(words, *[made[path] for path in inputs])
+    ray.wait(list(made.values()), num_returns=len(made))
+"""
+
+
+def test_ray(tmp_path: Path) -> None:
+    rays = all_on_path("ray")
+    if not rays:
+        pytest.skip("no environment with Ray on PATH: pip install ray")
+
+    def run(folder: Path, workflow: list[Step]) -> Path:
+        rows = [(step.stage, step.out, step.inputs, step.words, int(step.how == "once")) for step in workflow]
+        (folder / "flow.py").write_text(RAY.replace("@STEPS@", repr(rows)))
+        done = program([str(rays[0].python), "flow.py"], folder, **clean_environment(share_tailrace(tmp_path / "site")))
+        assert done.returncode == 0 and "tracing into" in done.stderr, done.stderr
+        (run_dir,) = (folder / "tailrace-runs").iterdir()
+        return run_dir
+
+    # What a task prints goes to its worker's file.
+    own = Adapter("Ray", rays[0].version.split()[-1], run, files=False, task_files=("*/logs/worker-*",))
+    verdict = judged(own, tmp_path)
+    assert not verdict.faults, "\n".join(verdict.faults)

@@ -327,6 +327,7 @@ class TestClasses:
             ("/w/runinfo/000/task_logs/0.stdout", "data"),
             ("/w/runinfo/results.dat", "data"),
             ("/w/.snakemake/log/1.log", "manager"),
+            ("/dev/shm/plasma7P95iL", "manager"),
             ("/w/.snakemake/shadow/x/out.dat", "data"),
             ("/w/work/ab/cdef/.command.run", "manager"),
             ("/w/work/ab/cdef/out.dat", "data"),
