@@ -236,9 +236,15 @@ Outcome Sealing::look(int directory, const char *name, unsigned uid, Look how, u
   Outcome outcome = Outcome::kSkipped;
   bool owned = is_owned_by(fd, uid);
   long n = owned ? sys::pread(fd, &header, sizeof header, 0) : -1;
-  if (n >= 0 && header.magic.load() == 0) {
-    outcome = how == Look::kQuick || is_mapped(fd) ? Outcome::kSkipped : Outcome::kBegun;
-  } else if (n == sizeof header && is_journal(header, static_cast<uint64_t>(sys::lseek(fd, 0, SEEK_END))) &&
+  bool begun = n >= 0 && header.magic.load() == 0;
+  // Who can't finish a journal removes it, then closes it, and may make another of this name. Once nobody writes to this
+  // one and it still has a name, its maker is dead: the name stays this file's, and its content as it is.
+  if (begun && how == Look::kThorough && !is_mapped(fd) && !is_unlinked(fd)) {
+    n = sys::pread(fd, &header, sizeof header, 0);
+    begun = n >= 0 && header.magic.load() == 0;
+    if (begun) outcome = Outcome::kBegun;
+  }
+  if (!begun && n == sizeof header && is_journal(header, static_cast<uint64_t>(sys::lseek(fd, 0, SEEK_END))) &&
              names_trace_file(header, {trace_directory_, trace_directory_bytes_})) {
     bool reserve = header.holding.load() == kReserve, left = header.left.load() != 0;
     if (handed_ns && header.holding.load() == kHanded) {

@@ -4,6 +4,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <thread>
+
 #include "segments.h"
 
 using namespace tailrace;
@@ -67,6 +70,41 @@ TEST_F(SealDead, AReserveIsRemovedWhenNoProcessHasIt) {
   EXPECT_NE(access(journal.c_str(), F_OK), 0);
   EXPECT_EQ(result.sealed + result.alive, 0u);
   EXPECT_NE(access(trace_.c_str(), F_OK), 0);
+}
+
+// A thread without room for a journal removes what it began, and the next one takes that name.
+TEST_F(SealDead, ABegunJournalThatIsReplacedIsNotRemoved) {
+  std::string journal = directory_ / "node-7-1.0.tj";
+  write_file(directory_ / "other", "");  // an empty directory is removed
+  std::atomic<bool> over{false};
+  int sealer_rounds = 0;
+  std::thread sealer([&] {
+    while (!over) {
+      SealedJournals result;
+      seal_dead_journals(directory_.path().c_str(), result);
+      ++sealer_rounds;
+    }
+  });
+  int removed = 0;
+  for (int round = 0; round < 20000 && !removed; ++round) {
+    int begun = open(journal.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
+    ASSERT_GE(begun, 0);
+    unlink(journal.c_str());
+    close(begun);
+    int made = open(journal.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
+    ASSERT_GE(made, 0);
+    for (int look = 0; look < 20 && !removed; ++look) {
+      struct stat status;
+      fstat(made, &status);
+      removed += status.st_nlink == 0;
+    }
+    unlink(journal.c_str());
+    close(made);
+  }
+  over = true;
+  sealer.join();
+  EXPECT_GT(sealer_rounds, 100);
+  EXPECT_EQ(removed, 0);
 }
 
 TEST_F(SealDead, AJournalThatWasOnlyBegunIsRemovedWhenNoProcessHasIt) {
