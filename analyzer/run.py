@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tailrace.analyzer.notebook.plots import Plots
     from tailrace.analyzer.store.asking import Reading
     from tailrace.analyzer.store.group_keys import Key
+    from tailrace.analyzer.store.samples import Samples
     from tailrace.analyzer.summary.io_summary import Summary
 
 
@@ -344,6 +345,15 @@ class Run(Tables):
         from tailrace.analyzer.model import regions
 
         return regions.of(self, self.has_regions)
+
+    @cached_property
+    def samples(self) -> Samples:
+        """What the launcher sampled with `TAILRACE_SAMPLE`: memory, processor time, context switches and pressure of
+        the node (`samples.node`, `samples.node_rates()`) and of processes (`samples.processes`,
+        `samples.process_rates()`); see tailrace.analyzer.store.samples. Without rows where nothing was sampled."""
+        from tailrace.analyzer.store import samples
+
+        return samples.read(self.path)
 
     @cached_property
     def collectives(self) -> Collectives:

@@ -35,6 +35,7 @@ SCRIPTS = (
     "layers",
     "sankey",
     "strips",
+    "samples",
     "timeline",
     "heat",
     "rates",

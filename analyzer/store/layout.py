@@ -25,6 +25,8 @@ HOSTS = "hosts"
 """The folder of the descriptions of hosts."""
 MANIFEST = "manifest"
 """The folder of what sealers say of the trace files they wrote."""
+SAMPLES = "samples"
+"""The directory of launchers' samples in a run."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,10 @@ class Layout:
         folders = ((ACCOUNTS, ".json"), ("declared", ".jsonl"), (MANIFEST, ".jsonl"), (HOSTS, ".json"))
         found = [source for name, end in folders for source in self._sources(self.directory / name, (end,))]
         return found + [source for source in self._sources(self.directory, (".json",)) if source.name == "run.json"]
+
+    def samples(self) -> list[Source]:
+        """The samples of launchers (samples.py), by name. They are no part of the catalogue."""
+        return self._sources(self.directory / SAMPLES, (".jsonl",))
 
     def _sources(self, folder: Path, endings: tuple[str, ...]) -> list[Source]:
         """The files of a folder with these endings, by name; none where there is no such folder."""

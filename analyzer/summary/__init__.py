@@ -17,6 +17,7 @@ from tailrace.analyzer.insights import insights
 from tailrace.analyzer.model import dataflow, outcomes, regions, stages, waits
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.model.declared_vs_observed import WORKFLOW_OF, compare_declared
+from tailrace.analyzer.store import samples
 from tailrace.analyzer.summary import (
     access,
     files,
@@ -27,6 +28,7 @@ from tailrace.analyzer.summary import (
     io_summary,
     numbers,
     outcome,
+    sampled,
     seen,
     stageflows,
     task_details,
@@ -85,6 +87,7 @@ def collect(run: AnalyzedRun, model: Model | None = None) -> JsonObject:
         "processes": shown_processes,
         "histories": histories.histories(m, index, start_ns),
         "tasks": shown_tasks,
+        "samples": sampled.sampled(samples.read(run.path), start_ns),
         "heat": heat.over_time(m, code, index, start_ns, _window(table), len(table)),
         "families": heat.families(m, code, index, len(table)),
         "never_read": {"removed": int(unread["removed"].sum()), **cut(unread, "never_read")},

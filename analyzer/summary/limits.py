@@ -36,6 +36,7 @@ LIMITS = {
     "path": 2000,
     "through": 12,
     "in_a_row": 4,
+    "sampled_nodes": 16,
 }
 """A page of 10,000 tasks and as many files is below 4 MB with these."""
 

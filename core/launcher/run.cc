@@ -19,6 +19,7 @@
 #include "manifest.h"
 #include "name_key.h"
 #include "run_directory.h"
+#include "sampler.h"
 #include "sealing.h"
 #include "setting_faults.h"
 #include "words.h"
@@ -121,11 +122,16 @@ Traced run_traced(const std::vector<std::string> &command, const std::string &ru
   if (environment.get("TAILRACE_RUN") != nullptr && !is_traced())
     sealer = std::make_unique<SealerThread>(run_dir, journal_directory(&environment));
   bool is_there = true;
+  std::unique_ptr<SamplerThread> sampler;
+  if (const double rate = sample_rate(::getenv("TAILRACE_SAMPLE")); rate > 0 && sealer != nullptr)
+    sampler =
+        std::make_unique<SamplerThread>(run_dir, journal_directories(run_dir, journal_directory(&environment)), rate);
   {
     const Held held(run_dir);
     out.code = run_command(started, {run_dir, [&] { return held.is_there(); }, sealer.get()});
     is_there = held.is_there();
   }
+  sampler.reset();
   following.reset();
   if (!is_there) {
     if (!summary.fault) summary.fault = moved_message(run_dir);

@@ -20,6 +20,7 @@ const inStages = rangeOfStages();
 function treeRows() {
   const rows = [];
   if (data.critical.rows.length) rows.push({key: "path", level: 1, name: "Critical path", tasks: [], words: timeText(data.critical.makespan_ms), act: () => showPath(data.critical), strip: pathStrip});
+  rows.push(...sampleRows());
   const stages = [...data.stages.keys()].filter(i => tasksOf[i].length && !(view.stagesOnly && data.stages[i].stage === UNTAGGED)), number = view.more.get("") || STAGES;
   for (const i of stages.slice(0, number)) {
     const s = data.stages[i], tasks = tasksOf[i];
@@ -84,7 +85,7 @@ function timeline() {
 
 function rowElement(row, rows, width, tones) {
   const open = view.open.has(row.key), mark = row.opens ? draw("svg", {class: `turn${open ? " open" : ""}`, width: 10, height: 10, "aria-hidden": "true"}, draw("path", {d: "M3 1l4 4-4 4"})) : null;
-  const name = make("div", {role: "gridcell", class: `tree-name level${row.level}`}, mark, row.level === 1 && row.opens ? swatch(row.stage) : null,
+  const name = make("div", {role: "gridcell", class: `tree-name level${row.level}`}, mark, row.level === 1 && row.opens && row.stage !== undefined ? swatch(row.stage) : null,
     make("span", {class: "tree-words"}, make("span", {class: "name", dir: "ltr", title: row.name.length > 40 ? shown(row.name) : null}, row.name), make("small", {}, wordsOf(row))));
   const cell = make("div", {role: "gridcell", class: "tree-strip"});
   const element = make("div", {role: "row", class: "tree-row", "aria-level": row.level, "aria-label": shown(labelOf(row)), tabindex: row.key === view.focus ? "0" : "-1", "aria-expanded": row.opens ? String(open) : null}, name, cell);
@@ -168,7 +169,8 @@ const home = () => view.stagesOnly && inStages ? inStages : whole;
 function timelineTools() {
   const cut = data.tasks.total > data.tasks.rows.length ? ` The ${numberText(data.tasks.rows.length)} longest of ${numberText(data.tasks.total)} are here.` : "";
   byId("timeline-hint").textContent = `A bar is a task, or an untagged process, from its first event to its last; where there are too many, the height is how many run at once.${cut} ` +
-    `${data.outcome.level === "failed" ? "Red: it failed, was killed, timed out or was canceled; red at its left end: it needed another try. " : ""}Open a stage for its types of task and its tasks; drag to zoom in.`;
+    `${data.outcome.level === "failed" ? "Red: it failed, was killed, timed out or was canceled; red at its left end: it needed another try. " : ""}Open a stage for its types of task and its tasks; drag to zoom in.` +
+    (data.samples.problems.length ? ` Samples: ${data.samples.problems.join("; ")}.` : "");
   const span = () => view.to - view.from, by = (factor, shift) => () => zoom(view.from + span() * (shift - factor), view.to + span() * (shift + factor));
   const tools = byId("timeline-tools"), goHome = () => zoom(home().from, home().to);
   if (inStages) {

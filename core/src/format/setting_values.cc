@@ -30,6 +30,16 @@ bool is_whole(string_view value) {
   return take_decimal(value, number) && value.empty();
 }
 
+// Digits, and at most two behind a point.
+bool is_rate(string_view value) {
+  uint64_t whole = 0, part = 0;
+  const bool begins = take_decimal(value, whole) && whole <= 100;
+  if (!begins || value.empty()) return begins && whole > 0;
+  if (value[0] != '.' || value.size() < 2 || value.size() > 3) return false;
+  value = slice(value, 1, value.size() - 1);
+  return take_decimal(value, part) && value.empty() && (whole > 0 || part > 0) && (whole < 100 || part == 0);
+}
+
 bool is_clock(string_view value) {
   return starts_with(value, "tsc:") && parse_clock_reference(value).kind == ClockKind::kTsc;
 }
@@ -83,6 +93,7 @@ constexpr Kind kKinds[] = {
     {"<tags>", "key=value pairs, separated by commas", are_tags},
     {"<clock>", "tsc:TICKS:NS (of a launcher)", is_clock},
     {"<seconds>", "a whole number of seconds above 0", is_number},
+    {"<rate>", "a number above 0 and up to 100, as in 10 or 0.2", is_rate},
     {"<budget>", "auto:BYTES (as in auto:16M)", is_budget},
     {"<layers>", "some of hdf5,mpiio", are_layers},
     {"<variables>", "NAME=VALUE, one a line", are_variables},
