@@ -76,7 +76,7 @@ MANAGER_FILES = re.compile(
     r"|/\.snakemake/(auxiliary|incomplete|iocache|locks|log|metadata|scripts|tmp[^/]*)/"
     r"|/\.nextflow/|/\.nextflow\.log[.0-9]*$|/\.command\.(begin|run|sh|tailrace|trace)$|/\.exitcode$"
     r"|/dask-(scratch|worker)-space[^/]*/([^/]+\.(dirlock|lock)$|[^/]+/(storage|shuffle-[^/]+)(/|$))"
-    r"|^/dev/shm/plasma\w+$"
+    r"|/airflow\.(cfg|db(-\w+)?)$|^/dev/shm/plasma\w+$"
 )
 """Files that workflow managers keep for themselves: logs, locks, records, the scripts by which they start tasks; Ray's
 store of objects, which has its full size from the start. What tasks write in a manager's directory (Snakemake's shadow

@@ -21,7 +21,7 @@ from support import conformance
 from support.commands import TAILRACE, run_cli
 from support.conformance import Adapter, Step
 from support.harm import active_environment, clean_environment
-from support.managers import SOURCE, Manager, all_on_path, share_tailrace
+from support.managers import SOURCE, Manager, airflow_home, airflows_on_path, all_on_path, share_tailrace
 from tailrace.integrations import importing
 from tailrace.integrations.importers.snakemake import IMPORTER as importer_of_snakemake
 
@@ -766,4 +766,57 @@ def test_ray(tmp_path: Path) -> None:
     # What a task prints goes to its worker's file.
     own = Adapter("Ray", rays[0].version.split()[-1], run, files=False, task_files=("*/logs/worker-*",))
     verdict = judged(own, tmp_path)
+    assert not verdict.faults, "\n".join(verdict.faults)
+
+
+# Airflow
+
+AIRFLOW = """
+import subprocess
+from datetime import timedelta
+from airflow.sdk import DAG, task, task_group
+
+steps = @STEPS@
+
+@task
+def run(words):
+    subprocess.run(words, check=True, cwd=@FOLDER@)
+
+def one(stage):
+    (row,) = (row for row in steps if row["stage"] == stage)
+    options = {"task_id": stage, "retries": row["retries"], "retry_delay": timedelta(0)}
+    return run.override(**options)(row["words"])
+
+with DAG("w", schedule=None):
+    @task_group
+    def chain(make, sort):
+        run.override(task_id="make")(make) >> run.override(task_id="sort")(sort)
+
+    pairs = [{row["stage"]: row["words"] for row in steps if row["name"] == name} for name in @NAMES@]
+    chain.expand_kwargs(pairs) >> one("merge") >> one("check") >> one("after")
+"""
+
+
+def test_airflow(tmp_path: Path) -> None:
+    airflows = airflows_on_path()
+    if not airflows:
+        pytest.skip("no environment with Airflow on PATH: pip install apache-airflow")
+
+    def run(folder: Path, workflow: list[Step]) -> Path:
+        rows = [{"stage": one.stage, "name": one.name, "words": one.words, "retries": int(one.how == "once")}
+                for one in workflow]  # fmt: skip
+        names = [step.name for step in workflow if step.stage == "make"]
+        text = AIRFLOW.replace("@STEPS@", repr(rows)).replace("@FOLDER@", repr(str(folder)))
+        environment = clean_environment({**share_tailrace(tmp_path / "site"), **airflow_home(folder / "home")})
+        (folder / "home" / "dags" / "flow.py").write_text(text.replace("@NAMES@", repr(names)))
+        done = program([str(airflows[0].program), "db", "migrate"], folder, **environment)
+        assert done.returncode == 0, done.stderr
+        words = [str(airflows[0].program), "dags", "test", "w"]
+        done = run_cli("run", "-o", folder / "run", "--", *words, cwd=folder, env=environment)
+        assert done.returncode == 1 and "DagRun failed" in done.stderr, done.stdout + done.stderr
+        return folder / "run"
+
+    stages = {"make": "chain.make", "sort": "chain.sort"}
+    how = Adapter("Airflow", airflows[0].version, run, files=False, stages=stages)
+    verdict = judged(how, tmp_path)
     assert not verdict.faults, "\n".join(verdict.faults)

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +31,7 @@ class Manager:
         return self.program.parent / "python"
 
 
-def all_on_path(name: str) -> list[Manager]:
+def all_on_path(name: str, ask: str = "--version", **variables: str) -> list[Manager]:
     """The programs of that name in the environments on PATH whose Python can import this tailrace; one a version."""
     found: dict[str, Manager] = {}
     for folder in map(Path, os.environ.get("PATH", "").split(os.pathsep)):
@@ -38,15 +39,28 @@ def all_on_path(name: str) -> list[Manager]:
         if not (program.is_file() and (folder / "python").exists()):
             continue
         python = _said(folder / "python", "-c", _NEWEST).split()
-        version = _said(program, "--version").splitlines()
+        version = _said(program, ask, **variables).splitlines()
         if python == [str(part) for part in sys.version_info[:2]] and version:
             found.setdefault(version[-1], Manager(program, version[-1]))
     return list(found.values())
 
 
-def _said(*command: str | Path) -> str:
+def airflows_on_path() -> list[Manager]:
+    """Airflow tells its version by a command, and makes a home to do so."""
+    with tempfile.TemporaryDirectory() as home:
+        return all_on_path("airflow", "version", AIRFLOW_HOME=home)
+
+
+def airflow_home(folder: Path) -> dict[str, str]:
+    """The environment of an Airflow that keeps all of its own in a folder, which is made."""
+    (folder / "dags").mkdir(parents=True)
+    return {"AIRFLOW_HOME": str(folder), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+
+
+def _said(*command: str | Path, **variables: str) -> str:
+    environment = {**os.environ, **variables}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""

@@ -328,6 +328,7 @@ class TestClasses:
             ("/w/runinfo/results.dat", "data"),
             ("/w/.snakemake/log/1.log", "manager"),
             ("/dev/shm/plasma7P95iL", "manager"),
+            ("/home/u/airflow/airflow.db-wal", "manager"),
             ("/w/.snakemake/shadow/x/out.dat", "data"),
             ("/w/work/ab/cdef/.command.run", "manager"),
             ("/w/work/ab/cdef/out.dat", "data"),
