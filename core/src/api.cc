@@ -17,6 +17,7 @@
 #include "session/record.h"
 #include "session/region.h"
 #include "session/segment.h"
+#include "session/stacks.h"
 
 using namespace tailrace;
 
@@ -29,6 +30,7 @@ __attribute__((constructor)) void library_begins(int, char **argv, char **) {
   // Garbage collectors call it in signal handlers, where no look-up is possible.
   find_real(Fn::f_mprotect);
   if (enter()) handle_exit();
+  begin_stacks();
   find_layers();
   find_python();
 }
@@ -201,6 +203,7 @@ TAILRACE_API int tailrace_attach() {
   if (!enter()) return -1;
   watch_thread_end();
   if (state == State::kOff) handle_exit();
+  begin_stacks();
   find_layers();
   find_python();
   return attach_with_gotcha();

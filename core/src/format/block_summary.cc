@@ -7,7 +7,7 @@ void BlockSummary::clear() {
   lines_ = events_ = read_ = written_ = t1_ = 0;
   t0_ = UINT64_MAX;
   uncounted_[0] = uncounted_[1] = 0;
-  totals_lines_ = totals_records_ = 0;
+  totals_lines_ = totals_records_ = stacks_ = 0;
   sealing_ns_ = 0;
   contexts_.truncate(0);
   reaped_.truncate(0);
@@ -137,6 +137,7 @@ void BlockSummary::write(Writer &h, const SegmentHeader &segment,
     h.number(static_cast<int64_t>(totals_lines_)) << ',';
     h.number(static_cast<int64_t>(totals_records_)) << ']';
   }
+  if (stacks_) number("stacks", stacks_);
   if (uncounted_[0] || uncounted_[1]) {
     h << ",\"uncounted\":[";
     h.number(static_cast<int64_t>(uncounted_[0])) << ',';

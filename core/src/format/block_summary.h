@@ -40,6 +40,8 @@ class BlockSummary {
   void set_sealing(uint64_t ns, bool by_process) { sealing_ns_ = ns, by_process_ = by_process; }
   // The event added last is a line of totals of so many records.
   void add_totals(uint64_t records) { ++totals_lines_, totals_records_ += records; }
+  // The event added last has a call stack.
+  void add_stack() { ++stacks_; }
   // A context that an event of the block has; listed once.
   void add_context(string_view tags);
   // A reaped child.
@@ -71,7 +73,7 @@ class BlockSummary {
   uint64_t uncounted_[2] = {0, 0};
   uint64_t sealing_ns_ = 0;
   bool by_process_ = false;
-  uint64_t totals_lines_ = 0, totals_records_ = 0;
+  uint64_t totals_lines_ = 0, totals_records_ = 0, stacks_ = 0;
   Writer contexts_, reaped_, untraced_;
   string_view process_, exit_;
 };

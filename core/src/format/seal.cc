@@ -213,7 +213,7 @@ static bool depends_on_times_and_offset_alone(const Function &f) {
 }
 
 // A line with text of its own.
-void Sealer::add_odd_event(EventLine &line, const Slot &slot, const Function &f, int64_t size) {
+void Sealer::add_odd_event(EventLine &line, const Slot &slot, const Function &f, int64_t size, const NameEntry *stack) {
   char *p = put(put(s_.lines.line(), line.opening), line.thread);
   p = put_fields(p, line.fields);
   if (f.shape == Shape::kStart) {
@@ -226,6 +226,7 @@ void Sealer::add_odd_event(EventLine &line, const Slot &slot, const Function &f,
     add_event_args(rest, slot, f, size);
     p = put_layer_args(put_fields(p, rest));
   }
+  if (stack) p = put_stack(p, *stack);
   s_.lines.add_text(put(p, line.tail));
 }
 
@@ -255,7 +256,8 @@ void Sealer::add_event(uint32_t index) {
   const Slot &slot = *segment_.slot(index);
   WrittenRecord &written = written_like(slot);
   const bool has_members = keep_members_of(slot);
-  if (!has_members && add_again(slot, written)) return;
+  const NameEntry *stack = stack_of(index);
+  if (!has_members && !stack && add_again(slot, written)) return;
   const Function &f = function(static_cast<Fn>(mark_kind(slot.mark.load(std::memory_order_relaxed))));
   if (f.shape == Shape::kRegion) return add_region(slot, f);
   use_context(slot.context);
@@ -288,8 +290,9 @@ void Sealer::add_event(uint32_t index) {
     fields.add(i ? LineField::kFile2 : LineField::kFile, static_cast<int64_t>(files[i]));
     line.places[i] = &names[i]->hash_at;
   }
-  if (has_members || f.shape == Shape::kStart || f.shape == Shape::kExit || (f.shape == Shape::kObject && slot.file2)) {
-    add_odd_event(line, slot, f, size);
+  const bool has_object = f.shape == Shape::kObject && slot.file2;
+  if (stack || has_members || has_object || f.shape == Shape::kStart || f.shape == Shape::kExit) {
+    add_odd_event(line, slot, f, size, stack);
   } else {
     add_event_args(fields, slot, f, size);
     s_.lines.add_event(line);
@@ -323,7 +326,8 @@ void Sealer::add_record(uint32_t index) {
   const Slot &slot = *segment_.slot(index);
   auto fn = static_cast<Fn>(mark_kind(slot.mark.load(std::memory_order_relaxed)));
   const Function &f = function(fn);
-  if ((sums_ || is_summed(slot.file)) && can_be_summed(slot, f) && add_to_group(index, slot, fn, f)) return;
+  const bool is_alone = stack_slot_ + 1 == index || !can_be_summed(slot, f);
+  if ((sums_ || is_summed(slot.file)) && !is_alone && add_to_group(index, slot, fn, f)) return;
   if (slot.ret >= 0) put_groups_of(slot, f);
   add_event(index);
 }
@@ -406,6 +410,7 @@ int Sealer::run(uint32_t from, uint32_t to, ClockSample &now) {
     if (i < from) continue;
     if (kind == kProcessRecord) process_slot_ = i;
     if (kind == kKeysRecord) keys_slot_ = i;
+    if (kind == kStackRecord) stack_slot_ = i;
     if (kind == kEmptyRecord || kind >= kFunctionCount) continue;
     bool full = s_.lines.text_bytes() + group_bytes_ >= kBlockRawBytes - 1024 || summary_.is_full();
     if (full) {

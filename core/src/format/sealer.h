@@ -102,6 +102,8 @@ class Sealer {
   const WrittenRegion *written_region(const Slot &slot, uint32_t mark);
   void add_region(const Slot &slot, const Function &f);
   char *put_region_keys(char *p, const Slot &slot);
+  const NameEntry *stack_of(uint32_t index);
+  char *put_stack(char *p, const NameEntry &stack);
   WrittenRecord &written_like(const Slot &slot);
   bool add_again(const Slot &slot, const WrittenRecord &written);
   bool is_summed(uint64_t file);
@@ -110,7 +112,7 @@ class Sealer {
   void put_totals(const TotalsGroup &group, uint32_t i);
   void put_groups();
   void put_groups_of(const Slot &slot, const Function &f);
-  void add_odd_event(EventLine &line, const Slot &slot, const Function &f, int64_t size);
+  void add_odd_event(EventLine &line, const Slot &slot, const Function &f, int64_t size, const NameEntry *stack);
   void add_file_line(NameEntry &name);
   char *put_object(char *p, uint64_t hash);
   ContextEntry *find_context(uint32_t id);
@@ -157,8 +159,9 @@ class Sealer {
   uint32_t first_slot_ = 0;
   BlockSummary summary_;
   uint32_t process_slot_ = UINT32_MAX;
-  uint32_t keys_slot_ = UINT32_MAX;     // of the region that begins next
-  uint32_t members_slot_ = UINT32_MAX;  // of the record that comes next
+  uint32_t keys_slot_ = UINT32_MAX;       // of the region that begins next
+  uint32_t members_slot_ = UINT32_MAX;    // of the record that comes next
+  uint32_t stack_slot_ = UINT32_MAX - 1;  // right before that of the call whose stack it has
   // What context_json holds: the end of a line.
   bool context_valid_ = false;
   uint32_t context_id_ = 0;

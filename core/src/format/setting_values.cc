@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "format/detail.h"
 #include "format/layer_choice.h"
+#include "format/stack_choice.h"
 #include "format/tags.h"
 
 namespace tailrace {
@@ -54,6 +55,11 @@ bool are_layers(string_view value) {
   return value != "all" && value != "none" && parse_layers(value, layers);
 }
 
+bool are_stacks(string_view value) {
+  StackChoice choice;
+  return parse_stacks(value, choice) && choice.is_on();
+}
+
 bool are_paths(string_view value) { return each_part(value, ':', is_path); }
 
 bool are_patterns(string_view value) {
@@ -96,6 +102,7 @@ constexpr Kind kKinds[] = {
     {"<rate>", "a number above 0 and up to 100, as in 10 or 0.2", is_rate},
     {"<budget>", "auto:BYTES (as in auto:16M)", is_budget},
     {"<layers>", "some of hdf5,mpiio", are_layers},
+    {"<stacks>", "a duration, a number of calls, or both (as in 10ms, 1000 or 10ms,1000)", are_stacks},
     {"<variables>", "NAME=VALUE, one a line", are_variables},
     {"<text>", "any text", is_any},
     {"<own>", "nothing: tailrace itself sets it", is_any},

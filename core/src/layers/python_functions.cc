@@ -6,9 +6,11 @@
 #include "base/arena.h"
 #include "base/sys.h"
 #include "format/path_patterns.h"
+#include "layers/python_stacks.h"
 #include "linker/real.h"
 #include "session/record.h"
 #include "session/region.h"
+#include "session/stacks.h"
 
 // The parts of Python's stable ABI that are used, and PyEval_SetProfile, which has been the same since Python 2.
 struct PyObject;
@@ -315,8 +317,12 @@ bool has_gil() {
   return answer && g_python.PyObject_IsTrue(answer.get()) == 1;
 }
 
+bool are_functions_wanted() { return !g_session.environment[Setting::TAILRACE_PYTHON_FUNCTIONS].empty(); }
+
 int start(void *) {
   if (!enter() || !has_gil()) return 0;
+  if (g_stacks.on) begin_python_stacks();
+  if (!are_functions_wanted()) return 0;
   g_codes = static_cast<Code **>(sys::allocate_pages(kCodeSlots * sizeof(Code *)));
   if (!g_codes) return 0;
   if (PyObject *monitoring = g_python.PySys_GetObject("monitoring")) {
@@ -338,7 +344,7 @@ uint64_t minimum_ticks() {
 }  // namespace
 
 void find_python() {
-  if (!enter() || g_codes || g_session.environment[Setting::TAILRACE_PYTHON_FUNCTIONS].empty()) return;
+  if (!enter() || g_codes || !(are_functions_wanted() || g_stacks.on)) return;
 #define FIND(name, result, parameters) *reinterpret_cast<void **>(&g_python.name) = real_dlsym(RTLD_DEFAULT, #name);
   PYTHON_FUNCTIONS(FIND)
 #undef FIND
@@ -349,6 +355,7 @@ void find_python() {
 #undef CHECK
   // The program's next dlerror() must not report these.
   if (!has_all) dlerror();
+  if (has_all && g_stacks.on) find_python_stacks();
   g_minimum_ticks = minimum_ticks();
   g_python_waits.store(has_all, std::memory_order_relaxed);
 }

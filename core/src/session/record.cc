@@ -9,6 +9,7 @@
 #include "session/recorded_name.h"
 #include "session/region.h"
 #include "session/segment.h"
+#include "session/stacks.h"
 
 namespace tailrace {
 namespace {
@@ -73,12 +74,25 @@ void write_context(Thread *t, const Context *c) {
   if (add_text_record(t, kContextRecord, head, c->recorded)) t->contexts[c->id % kContextCache] = c->id;
 }
 
-inline Slot *fill(Thread *t, const Event &e, uint64_t t0, uint64_t t1, const Context *context) {
-  Slot *s = reserve(t, 1);
+// Frames, by the hash of the stack that the thread has taken last.
+__attribute__((noinline)) void write_stack(Thread *t, uint64_t stack) {
+  PathBuffer room;
+  Writer frames(room.data(), kPathBytes);
+  write_frames(t, frames);
+  HeadSlot head{};
+  head.id = static_cast<uint32_t>(FileType::kObject);
+  head.hash = stack;
+  if (add_text_record(t, kNameRecord, head, frames.view())) t->names[stack % kNameCache] = stack;
+}
+
+// `before`: slots that are left free before the one that is returned.
+inline Slot *fill(Thread *t, const Event &e, uint64_t t0, uint64_t t1, const Context *context, uint32_t before = 0) {
+  Slot *s = reserve(t, before + 1);
   if (__builtin_expect(!s, 0)) {
     count_loss(t, Loss::kNoJournal);
     return nullptr;
   }
+  s += before;
   s->context = context->id;
   s->t0 = t0;
   s->t1 = t1;
@@ -97,21 +111,31 @@ void write_members(Thread *t, uint64_t t0, string_view members) {
   add_text_record(t, kMembersRecord, head, members);
 }
 
+inline void refer_to_stack(Slot *slot, uint64_t stack, uint32_t epoch) {
+  auto *head = reinterpret_cast<HeadSlot *>(slot);
+  head->hash = stack;
+  head->text_bytes = 0;
+  head->mark.store(make_mark(kStackRecord, static_cast<uint16_t>(epoch)), std::memory_order_release);
+}
+
 // Writes every record. Names and context have to be in the same epoch as the record, so they are written again when
 // making room for it emptied the segment.
 inline Slot *commit(Thread *t, const Event &e, uint64_t t0, const FileSource &a, const FileSource &b, uint64_t over = 0,
                     string_view members = {}) {
   uint64_t t1 = over ? over : now_ticks();
   const Context *context = current_context();
+  const uint64_t stack = __builtin_expect(g_stacks.on, 0) ? take_stack(t, e.fn, t0, t1) : 0;
   for (;;) {
     uint32_t epoch = t->epoch;
     if (__builtin_expect(t->contexts[context->id % kContextCache] != context->id, 0)) write_context(t, context);
     ensure_name(t, e.file, a);
     if (b.open || b.named) ensure_name(t, e.file2, b);
     if (!members.empty()) write_members(t, t0, members);
-    Slot *s = fill(t, e, t0, t1, context);
+    if (__builtin_expect(stack != 0, 0) && t->names[stack % kNameCache] != stack) write_stack(t, stack);
+    Slot *s = fill(t, e, t0, t1, context, stack ? 1 : 0);
     if (!s) return nullptr;
     if (__builtin_expect(t->epoch != epoch, 0)) continue;
+    if (__builtin_expect(stack != 0, 0)) refer_to_stack(s - 1, stack, epoch);
     s->mark.store(make_mark(static_cast<uint16_t>(e.fn), static_cast<uint16_t>(epoch)), std::memory_order_release);
     if (__builtin_expect(t1 > t->deadline_ticks, 0)) {
       pass_on(t);

@@ -84,7 +84,9 @@ struct Thread {
   Slot *captured_to;
   int64_t captured[2];
   uint32_t accounts;
-  uint32_t regions;  // the number of the last one (session/region.h)
+  uint32_t regions;              // the number of the last one (session/region.h)
+  uint64_t calls_without_stack;  // since the last one that had one for its number (session/stacks.h)
+  struct StackRoom *stack_room;
 };
 
 // On a page of its own that fork zeroes.
