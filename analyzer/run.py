@@ -168,6 +168,10 @@ class Run(Tables):
         of `events`."""
         return loader.blocks(self._catalogue, self._reading((), t0, t1, where)[1])
 
+    def stack_blocks(self) -> list[loader.Block]:
+        """The blocks of the trace with a call whose call stack was recorded, by their headers."""
+        return loader.stack_blocks(self._catalogue)
+
     def totals(
         self,
         by: Sequence[str] = (),
@@ -264,7 +268,7 @@ class Run(Tables):
 
     def _check(self, names: list[str], predicates: conditions.Where) -> None:
         for name in [*names, *predicates.columns()]:
-            if schema.column(name).name not in self.columns:
+            if schema.column(name).name not in (*self.columns, schema.CALLER.name):
                 raise QueryError(f"the run has no column {name!r}; it has {', '.join(self.columns)}")
         for name, wanted in predicates.values:
             if name in schema.TAGS:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from tailrace.analyzer.store.loader import EventSource
+from tailrace.analyzer.store.loader import Block, EventSource
 from tailrace.analyzer.store.processes import Process
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ class AnalyzedRun(EventSource, Protocol):
     @property
     def has_regions(self) -> bool:
         """Whether the program marked a region."""
+
+    def stack_blocks(self) -> list[Block]:
+        """The blocks with a call whose call stack was recorded."""
 
     @property
     def processes(self) -> pd.DataFrame:

@@ -22,6 +22,7 @@ from functools import cached_property
 import pandas as pd
 
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
+from tailrace.analyzer.insights import call_places
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import Finding
 from tailrace.analyzer.insights.finding_list import Findings
@@ -87,6 +88,7 @@ def insights(
             outcomes=outcomes.table(run),
             command_ends=run.command_ends,
             ranks=run.process_ranks,
+            **{call_places.TABLE: call_places.table(run)},
         )
         _found[run] = Insights(made, str(run.path))
     return _found[run]

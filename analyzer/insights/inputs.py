@@ -116,7 +116,7 @@ def inputs_of(m: Model, declared: pd.DataFrame | None = None, **tables: pd.DataF
     Args:
         declared: `declared_vs_observed.compare_declared` of the run.
         tables: other tables of the run (declared_tasks, declared_waits, declared_files, declared_deps, outcomes,
-            command_ends, ranks).
+            command_ends, ranks, call_places).
     """
     of_who, tasks = dataflow.activities(m, "task")
     stage_of_who, stages = dataflow.activities(m, "stage")

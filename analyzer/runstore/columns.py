@@ -86,7 +86,7 @@ _EVENT_SECRETS = {
     **dict.fromkeys(("name", "cat"), CALL),
     **dict.fromkeys(("path", "path2"), "path"),
     **dict.fromkeys(("host", "file", "file2", "object", *schema.TAGS, "region", "category", "keys"), "name"),
-    **dict.fromkeys(("sizes", "durs"), DROP),
+    **dict.fromkeys(("sizes", "durs", "stack"), DROP),
 }
 _NOT_STORED = "pieces"
 """Of lines of totals: the table edges has what is made of them."""

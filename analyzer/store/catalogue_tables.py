@@ -26,7 +26,7 @@ from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Document, SqlValue
 from tailrace.errors import TraceError
 
-VERSION = 19
+VERSION = 20
 """Of the tables below; a catalogue of another version is rebuilt."""
 
 TABLES = """ CREATE TABLE sources (path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, inode INTEGER); CREATE TABLE
@@ -38,7 +38,7 @@ INTEGER, exe TEXT, argv TEXT,
 CREATE TABLE blocks (id INTEGER PRIMARY KEY, file_id INTEGER, process_id INTEGER, offset INTEGER, member_bytes INTEGER,
   raw INTEGER, events INTEGER, t0 INTEGER, t1 INTEGER, read INTEGER, written INTEGER, uncounted_read INTEGER,
   uncounted_written INTEGER, seg INTEGER, epoch INTEGER, slots INTEGER, number INTEGER, joined INTEGER,
-  totals INTEGER, calls INTEGER, sealing_ns INTEGER, self_sealing_ns INTEGER);
+  totals INTEGER, calls INTEGER, sealing_ns INTEGER, self_sealing_ns INTEGER, stacks INTEGER);
 CREATE INDEX blocks_file ON blocks (file_id);
 CREATE INDEX blocks_sealed ON blocks (process_id, seg, epoch, slots);
 CREATE INDEX blocks_time ON blocks (t0, t1);
@@ -122,7 +122,7 @@ _PROCESS = (
     " t1 = max(coalesce(t1, excluded.t1), coalesce(excluded.t1, t1)),"
     + ",".join(_set_latest(at, names) for at, names in _LATEST.items())
 )
-_BLOCK = f"INSERT INTO blocks VALUES ({', '.join('?' * 22)})"
+_BLOCK = f"INSERT INTO blocks VALUES ({', '.join('?' * 23)})"
 _CONTEXT = "INSERT INTO contexts VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _CONTEXT_OF_BLOCK = "INSERT INTO block_contexts VALUES (?, ?)"
 _REAPED = "INSERT INTO reaped VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)"
@@ -295,14 +295,22 @@ class _Filler:
         process_id, block_id = self._process(header), self._next_id("blocks")
         place = (header.offset, header.member_bytes, header.raw)
         if self._is_copy(process_id, header):
-            self._put(_BLOCK, block_id, file_id, process_id, *place, *[0] * 7, None, None, None, None, 1, *[0] * 4)
+            self._put(_BLOCK, block_id, file_id, process_id, *place, *[0] * 7, None, None, None, None, 1, *[0] * 5)
             self._put(_LOSS, name, process_id, "copied", "blocks", 1, "")
             return
         figures = (header.events, header.t0, header.t1, header.read, header.written, *header.uncounted)
         sealed = header.sealed or (None, None, None)
         totals, of_events = header.totals
         calls = max(header.events - totals, 0) + of_events  # as many events as under full detail
-        counted = (header.number, header.joined, totals, calls, header.sealing_ns, header.self_sealing_ns)
+        counted = (
+            header.number,
+            header.joined,
+            totals,
+            calls,
+            header.sealing_ns,
+            header.self_sealing_ns,
+            header.stacks,
+        )
         self._put(_BLOCK, block_id, file_id, process_id, *place, *figures, *sealed, *counted)
         for child in header.reaped:
             ends = (child.pid, child.status, child.read, child.written)

@@ -100,6 +100,8 @@ class Header:
     sealing_ns: int = 0
     self_sealing_ns: int = 0
     """Processor time of sealing that this block accounts for: of a sealer, of the process itself."""
+    stacks: int = 0
+    """Events with a call stack."""
 
     @staticmethod
     def tags_of(tags: str) -> dict[str, str]:
@@ -197,6 +199,7 @@ def parse(offset: int, member_bytes: int, text: bytes) -> Header:
         totals=pair(values.get("totals")) or (0, 0),
         sealing_ns=_natural(values, "sealing") if "sealing" in values else 0,
         self_sealing_ns=_natural(values, "self_sealing") if "self_sealing" in values else 0,
+        stacks=_natural(values, "stacks") if "stacks" in values else 0,
     )
 
 

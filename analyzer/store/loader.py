@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
 from tailrace import _native
-from tailrace.analyzer.store import engine, group_keys, problems, schema
+from tailrace.analyzer.store import caller_columns, engine, group_keys, problems, schema
 from tailrace.analyzer.store.catalogue import Catalogue
 from tailrace.analyzer.store.conditions import Where, all_plain, ends, fits
 from tailrace.analyzer.store.group_keys import Key
@@ -252,14 +252,15 @@ def read_batch(part: Partition, columns: Sequence[str] | None = None, *, reading
     wanted = list(reading.columns if columns is None else columns)
     predicates = reading.predicates
     needed = list(dict.fromkeys([*wanted, *predicates.columns()]))
+    recorded = list(dict.fromkeys(map(caller_columns.recorded, needed)))
 
     def read(places: _Places) -> list[pa.RecordBatch]:
-        return [pa.record_batch(_native.read_files(places, needed, list(reading.mounts)))] if places else []
+        return [pa.record_batch(_native.read_files(places, recorded, list(reading.mounts)))] if places else []
 
     batches, promised = _attempted(part, len(needed), reading, read)
     if not batches:
         return schema.empty_batch(wanted)
-    batch = batches[0]
+    batch = caller_columns.added(batches[0]) if schema.CALLER.name in needed else batches[0]
     _check_number(part, batch.num_rows, promised)
     if predicates != Where():
         keep = predicates.keeps(schema.frame_of(batch.select(predicates.columns())))
@@ -306,10 +307,18 @@ def sums(
     if any(key.of_each for key in asked.keys) and _has_totals(catalogue, chosen):
         return None
     reading = Reading(tuple(dict.fromkeys([*names, *predicates.columns()])), predicates, tuple(mounts))
-    keys = [*((key.column, key.kind, key.width, key.origin) for key in asked.keys)]
-    keys += [(name, group_keys.COLUMN, 0, 0) for name in predicates.texts()]
+    keys = [*((caller_columns.recorded(key.column), key.kind, key.width, key.origin) for key in asked.keys)]
+    keys += [(caller_columns.recorded(name), group_keys.COLUMN, 0, 0) for name in predicates.texts()]
     one = partial(_sum_partition, asked=asked, keys=keys, reading=reading)
     return [partial(one, part) for part in _cut(catalogue, chosen)]
+
+
+def stack_blocks(catalogue: Catalogue) -> list[Block]:
+    """The blocks with a call that has a stack."""
+    return catalogue.rows(
+        "SELECT f.file, b.offset, b.member_bytes, b.raw, b.events FROM blocks b JOIN files f ON f.id = b.file_id"
+        " WHERE b.stacks > 0 ORDER BY f.file, b.offset"
+    )
 
 
 def _has_totals(catalogue: Catalogue, found: list[Block]) -> bool:
@@ -332,11 +341,15 @@ def _sum_partition(
     def read(places: _Places) -> tuple[list[Group], int]:
         if not places:
             return [], 0
-        return _native.sum_files(places, keys, asked.values, asked.gathered, numbers, wanted.t0, reading.mounts)
+        gathered = [caller_columns.recorded(name) for name in asked.gathered]
+        return _native.sum_files(places, keys, asked.values, gathered, numbers, wanted.t0, reading.mounts)
 
     (groups, rows), promised = _attempted(part, len(reading.columns) + 1, reading, read)
     _check_number(part, rows, promised)
     own = len(asked.keys)
+    names = [*(key.column for key in asked.keys), *wanted.texts()]
+    if schema.CALLER.name in (*names, *asked.gathered):
+        groups = caller_columns.of_groups(groups, names, asked.gathered)
     return [
         (key[:own], calls, totals, figures, values)
         for key, calls, totals, figures, values in groups
@@ -367,11 +380,15 @@ def _read_tuples(part: Partition, columns: tuple[str, ...], reading: Reading) ->
     def read(places: _Places) -> tuple[list[tuple[SqlValue, ...]], int]:
         if not places:
             return [], 0
-        found = _native.rows_of(places, names, wanted.ranges(), wanted.t0, reading.mounts)
+        found = _native.rows_of(
+            places, [*map(caller_columns.recorded, names)], wanted.ranges(), wanted.t0, reading.mounts
+        )
         return cast("tuple[list[tuple[SqlValue, ...]], int]", found)
 
     (rows, count), promised = _attempted(part, len(names), reading, read)
     _check_number(part, count, promised)
+    if schema.CALLER.name in names:
+        rows = caller_columns.of_rows(names, rows)
     return [row[: len(columns)] for row in rows if wanted.fits(row[len(columns) :])]
 
 

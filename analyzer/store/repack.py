@@ -57,7 +57,7 @@ _MERGED = {
         "ledger",
     ),
     *_COUNTS,
-    *("totals", "uncounted", "lost", "sealing", "self_sealing"),
+    *("totals", "uncounted", "lost", "sealing", "self_sealing", "stacks"),
 }
 """Keys of headers that are merged."""
 _LAST_ONLY = {"process", "exit", "reaped", "untraced"}
@@ -160,7 +160,7 @@ def _lines_of(path: str, place: tuple[int, int]) -> bytes:
     return offsets.with_offsets(text)
 
 
-_NAMES = (b'{"name":"FH",', b'{"name":"HH",')
+_NAMES = (b'{"name":"FH",', b'{"name":"HH",', b'{"name":"ST",')
 
 
 def _together(unit: Sequence[Block]) -> bytes:
@@ -221,6 +221,8 @@ def _merged(unit: Sequence[Block]) -> Document:
     for key in ("sealing", "self_sealing"):
         if key in header:
             header[key] = sum(getattr(one, f"{key}_ns") for one in found)
+    if "stacks" in header:
+        header["stacks"] = sum(one.stacks for one in found)
     if "lost" in header:
         header["lost"] = dict(sum((Counter(one.lost) for one in found), Counter()))
     timed = [one for one in found if one.events] or found[-1:]

@@ -119,8 +119,11 @@ COLUMNS = (
     Column(
         "pieces", TEXT, True, "", "totals: bytes, ranges and times of all functions of the line's file and direction"
     ),
+    Column("stack", TEXT, True, "", "the call stack that was recorded with the call: its frames, one a line"),
 )
 BY_NAME = {column.name: column for column in COLUMNS}
+CALLER = Column("caller", TEXT, True, "", "where in the program the call was made, by its stack: file:line (function)")
+"""Made of `stack` where it is asked for (callers.py): it is in no frame of all columns."""
 EACH = frozenset({"size", "count", "calls", "dur", "offset", "ret", "ts"})
 """Columns that have a value for each call only under full detail: a line of totals has their sums, or none."""
 
@@ -136,11 +139,13 @@ def column(name: str) -> Column:
     """The column called `name`; `tag.<key>` is a column for every key. Raises QueryError with the valid names."""
     if name in BY_NAME:
         return BY_NAME[name]
+    if name == CALLER.name:
+        return CALLER
     if name.startswith(TAG_PREFIX) and len(name) > len(TAG_PREFIX):
         return Column(name, TEXT, True, "", "free tag")
     raise QueryError(
-        f"there is no column {name!r}{nearest.hint(name, BY_NAME)}; there are {', '.join(BY_NAME)} and"
-        f" {TAG_PREFIX}<key>"
+        f"there is no column {name!r}{nearest.hint(name, (*BY_NAME, CALLER.name))}; there are {', '.join(BY_NAME)},"
+        f" {CALLER.name} and {TAG_PREFIX}<key>"
     )
 
 

@@ -18,7 +18,22 @@ class Column;
 struct FileName;
 
 // What is done with the value that follows a literal.
-enum class Action : uint8_t { kSkip, kText, kInt, kList, kTs, kNs, kDur, kPhase, kFile, kFile2, kHost, kPath, kEnd };
+enum class Action : uint8_t {
+  kSkip,
+  kText,
+  kInt,
+  kList,
+  kTs,
+  kNs,
+  kDur,
+  kPhase,
+  kFile,
+  kFile2,
+  kHost,
+  kPath,
+  kStack,
+  kEnd
+};
 
 // What a line has; a bit each. First the keys that every event must have.
 enum Seen : uint16_t {

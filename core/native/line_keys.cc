@@ -59,6 +59,7 @@ void LineKeys::map_columns() {
   const char *const names[] = {"path", "path2", "file", "file2", "ftype"};
   for (size_t i = 0; i < 5; ++i) special_.files[i] = column(names[i]);
   special_.block = column("blksize");
+  special_.stack = column("stack");
   special_.offset = column("offset");
   special_.ret = column("ret");
   special_.count = column("count");
@@ -79,6 +80,7 @@ void LineKeys::map_columns() {
   }
   if (path2 != nullptr || file2 != nullptr) args_["fhash2"].action = Action::kFile2;
   if (path != nullptr) args_["path"].action = Action::kPath;
+  if (special_.stack != nullptr) args_["stack"].action = Action::kStack;
 }
 
 void LineKeys::map_implied() {

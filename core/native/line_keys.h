@@ -31,6 +31,7 @@ class LineKeys {
     Column *start;     // one value a block
     Column *files[5];  // path, path2, file, file2, ftype
     Column *block;     // blksize
+    Column *stack;
     Column *offset, *ret, *count, *dir;
     Column *name;  // also where it is not requested, if `dir` is: a line may leave out what its name tells
   };

@@ -3,8 +3,9 @@
 
 namespace tailrace::native {
 
-void BlockNames::use_columns(Column *host, Column *const (&files)[5], Column *block) {
+void BlockNames::use_columns(Column *host, Column *const (&files)[5], Column *block, Column *stack) {
   host_column_ = host;
+  stack_column_ = stack;
   block_column_ = block;
   for (size_t i = 0; i < 5; ++i) file_columns_[i] = files[i];
 }
@@ -13,6 +14,7 @@ void BlockNames::begin_block(const std::string &host) {
   ++epoch_;
   files_.clear();
   hosts_.clear();
+  stacks_.clear();
   host_ = host;
   host_index_ = FileName::kUnused;
 }
@@ -34,7 +36,7 @@ void BlockNames::put(const std::string &kind, const Value &args) {
   }
   file.key = HashKey::of(text_of(hash, &scratch_));
   ++epoch_;
-  (kind == "FH" ? files_ : hosts_).put(file);
+  (kind == "FH" ? files_ : kind == "HH" ? hosts_ : stacks_).put(file);
 }
 
 int32_t BlockNames::host_of(const HashKey &key) {
@@ -44,6 +46,15 @@ int32_t BlockNames::host_of(const HashKey &key) {
     host->index[0] = host_column_->dictionary().index_of(text_of(host->name, &scratch_));
   }
   return host->index[0];
+}
+
+int32_t BlockNames::stack_of(const HashKey &key) {
+  FileName *stack = stacks_.find(key);
+  if (stack == nullptr) return -1;
+  if (stack->index[0] == FileName::kUnused) {
+    stack->index[0] = stack_column_->dictionary().index_of(text_of(stack->name, &scratch_));
+  }
+  return stack->index[0];
 }
 
 int32_t BlockNames::own_host() {

@@ -1,4 +1,4 @@
-// The names of one block: its metadata lines (FH, HH), by the hashes in its events.
+// The names of one block: its metadata lines (FH, HH, ST), by the hashes in its events.
 //
 // Invariants: entries point into the block's text and are dropped with it. An entry is put into a column's dictionary
 // only when an event uses it, so dictionaries contain no unused names.
@@ -94,11 +94,11 @@ class BlockNames {
  public:
   explicit BlockNames(const Mounts &mounts) : mounts_(mounts) {}
 
-  // The columns that are wanted: host; path, path2, file, file2, ftype; blksize; null is not wanted.
-  void use_columns(Column *host, Column *const (&files)[5], Column *block);
+  // The columns that are wanted: host; path, path2, file, file2, ftype; blksize; stack; null is not wanted.
+  void use_columns(Column *host, Column *const (&files)[5], Column *block, Column *stack);
 
   void begin_block(const std::string &host);
-  // A metadata line's args; `kind` is FH or HH. Throws JsonError when it lacks its name or hash.
+  // A metadata line's args; `kind` is FH, HH or ST. Throws JsonError when it lacks its name or hash.
   void put(const std::string &kind, const Value &args);
 
   // Grows whenever a name is added or removed: earlier look-ups are then void.
@@ -110,6 +110,8 @@ class BlockNames {
   // Indices in the host column: of a host's hash, and of the block's own.
   int32_t host_of(const HashKey &key);
   int32_t own_host();
+  // The index in the stack column of a stack's hash; -1: the block does not have it.
+  int32_t stack_of(const HashKey &key);
 
  private:
   int32_t text_for(const FileName &file, size_t which, Column *column);
@@ -119,8 +121,9 @@ class BlockNames {
   Column *host_column_ = nullptr;
   Column *file_columns_[5] = {};
   Column *block_column_ = nullptr;
+  Column *stack_column_ = nullptr;
   uint64_t epoch_ = 0;
-  FileTable files_, hosts_;
+  FileTable files_, hosts_, stacks_;
   std::string host_;
   int32_t host_index_ = FileName::kUnused;
   std::string scratch_;

@@ -20,12 +20,12 @@ constexpr int64_t kLeanVersion = 2;
 // Whether the line is likely to be metadata, so that it isn't tried as an event first.
 bool looks_like_metadata(const char *p) {
   constexpr std::string_view kStart = "{\"name\":\"";
-  constexpr std::string_view kInitials = "FHcp";
+  constexpr std::string_view kInitials = "FHScp";
   if (!same_bytes(p, kStart.data(), 8) || p[8] != kStart[8]) return false;
   p += kStart.size();
   if (kInitials.find(*p) == std::string_view::npos) return false;
-  return std::strncmp(p, "FH\"", 3) == 0 || std::strncmp(p, "HH\"", 3) == 0 || std::strncmp(p, "clock\"", 6) == 0 ||
-         std::strncmp(p, "process_name\"", 13) == 0;
+  return std::strncmp(p, "FH\"", 3) == 0 || std::strncmp(p, "HH\"", 3) == 0 || std::strncmp(p, "ST\"", 3) == 0 ||
+         std::strncmp(p, "clock\"", 6) == 0 || std::strncmp(p, "process_name\"", 13) == 0;
 }
 
 // The list without its blanks, where it has nothing but whole numbers and such lists.
@@ -46,7 +46,7 @@ class Parser::Impl {
  public:
   Impl(const std::vector<std::string> *columns, size_t capacity, const Mounts &mounts)
       : capacity_(capacity), names_(mounts), keys_(columns, capacity), implied_(keys_.special()), to_(keys_.special()) {
-    names_.use_columns(to_.host, to_.files, to_.block);
+    names_.use_columns(to_.host, to_.files, to_.block, to_.stack);
   }
 
   void block(std::string_view text, const BlockHeader &header) {
@@ -304,6 +304,8 @@ class Parser::Impl {
       if (edge->last_epoch == names_.epoch()) {
         if (action == Action::kHost) {
           to_.host->set_index(rows_, edge->last_index);
+        } else if (action == Action::kStack) {
+          to_.stack->set_index(rows_, edge->last_index);
         } else {
           set_file(edge);
         }
@@ -335,6 +337,10 @@ class Parser::Impl {
       case Action::kHost:
         edge->last_index = names_.host_of(HashKey::of(text_of(value, &scratch_)));
         to_.host->set_index(rows_, edge->last_index);
+        break;
+      case Action::kStack:
+        edge->last_index = names_.stack_of(HashKey::of(text_of(value, &scratch_)));
+        to_.stack->set_index(rows_, edge->last_index);
         break;
       case Action::kPath:
         path_ = value;
@@ -449,7 +455,8 @@ class Parser::Impl {
     }));
     if (*p != '\n') throw JsonError("text follows the object");
     if (phase == "X") return nullptr;
-    if (phase == "M" && args.kind == Value::Kind::kObject && (name == "FH" || name == "HH")) names_.put(name, args);
+    if (phase == "M" && args.kind == Value::Kind::kObject && (name == "FH" || name == "HH" || name == "ST"))
+      names_.put(name, args);
     return p + 1;
   }
 

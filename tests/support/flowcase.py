@@ -72,6 +72,9 @@ class FakeRun:
     path: Path = Path("/runs/story")
     has_regions: bool = False
 
+    def stack_blocks(self) -> list[Any]:
+        return []
+
     def info(self) -> dict[str, Any]:
         return {"t0_ns": min((row["ts"] for row in self.rows), default=None)}
 

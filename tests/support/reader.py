@@ -198,14 +198,22 @@ class _Block:
     mounts: Sequence[Mount]
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
     hosts: dict[str, str] = field(default_factory=dict)
+    stacks: dict[str, str] = field(default_factory=dict)
 
     def name(self, kind: str, args: dict[str, Any]) -> None:
         if not isinstance(args.get("name"), str) or not isinstance(args.get("value"), str):
             raise _Fault(f"{kind} lacks its name or value")
         if kind == "FH":
             self.files[args["value"]] = args
+        elif kind == "ST":
+            self.stacks[args["value"]] = args["name"]
         else:
             self.hosts[args["value"]] = args["name"]
+
+    def stack(self, value: Any) -> str | None:
+        if value is not None and not isinstance(value, str):
+            raise _Fault("a string is expected")
+        return self.stacks.get(value) if value is not None else None
 
     def file(self, args: dict[str, Any], key: str) -> dict[str, Any] | None:
         value = args.get(key)
@@ -323,6 +331,7 @@ _DERIVED: dict[str, Callable[[dict[str, Any], dict[str, Any], _Block], Any]] = {
     "blksize": lambda line, args, block: _block_bytes(block.file(args, "fhash") or {}),
     "path2": lambda line, args, block: (block.file(args, "fhash2") or {}).get("name"),
     "file2": lambda line, args, block: block.identity(block.file(args, "fhash2")),
+    "stack": lambda line, args, block: block.stack(args.get("stack")),
     "calls": lambda line, args, block: _whole(args["calls"]) if args.get("calls") is not None else 1,
     "lines": lambda line, args, block: _whole(args["lines"]) if args.get("lines") is not None else 1,
     **{name: lambda line, args, block, name=name: _list(args.get(name)) for name in LISTS},
@@ -401,10 +410,12 @@ def _events(header: dict[str, Any], raw: bytes, mounts: Sequence[Mount]) -> Iter
     ends: dict[str, int] = {}
     for number, text in enumerate(lines, 1):
         line = _parse(text)
-        if line.get("ph") == "M" and line.get("name") in ("FH", "HH") and isinstance(line.get("args"), dict):
-            block = _Block(block.version, block.host, block.start, mounts, dict(block.files), dict(block.hosts))
+        if line.get("ph") == "M" and line.get("name") in ("FH", "HH", "ST") and isinstance(line.get("args"), dict):
+            names = (dict(block.files), dict(block.hosts), dict(block.stacks))
+            block = _Block(block.version, block.host, block.start, mounts, *names)
             block.name(line["name"], line["args"])
-            ends.pop(line["args"]["value"], None)
+            if line["name"] != "ST":
+                ends.pop(line["args"]["value"], None)
         if line.get("ph") != "X":
             continue
         if block.version >= 2 and isinstance(line.get("args"), dict):

@@ -62,6 +62,11 @@ def file_line(
     return meta("FH", value, name, type=kind, dev=dev, ino=ino, **more)
 
 
+def stack_line(stack: str, frames: str) -> Line:
+    """An ST line."""
+    return meta("ST", stack, frames)
+
+
 def host_line(name: str = HOST, value: str = HOST_HASH) -> Line:
     """An HH line."""
     return meta("HH", value, name)

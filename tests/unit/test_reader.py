@@ -70,13 +70,15 @@ def test_every_field_of_an_event(tmp_path: Path) -> None:
         tw.host_line(),
         tw.file_line("0123456789abcdef", "/data/in", blksize=65536),
         tw.file_line("f" * 16, "/data/out", ino=2),
+        tw.stack_line("00000000000000ab", "/a.py:1 (f)\n/lib/libc.so.6+0x10 [ab]"),
     ]
     args = {"ns": 789, "fhash": "0123456789abcdef", "fhash2": "f" * 16, "offset": 5, "count": 9, "size": 4}
     args |= {"ret": -1, "errno": 28, "dir": "rw", "flags": 577, "prot": 3, "calls": 12, "region": "main"}
     args |= {"workflow": "w", "stage": "s", "task": "t", "job": "j", "rank": "0", "tag.try": "1"}
-    args |= {"object": '/g/"d"\n'}
+    args |= {"object": '/g/"d"\n', "stack": "00000000000000ab"}
     row = one(tmp_path, *names, tw.event("copy_file_range", tw.T0_US + 1, 1.204, **args))
     assert row == {
+        "stack": "/a.py:1 (f)\n/lib/libc.so.6+0x10 [ab]",
         "name": "copy_file_range",
         "cat": "POSIX",
         "ts": (tw.T0_US + 1) * 1000 + 789,
@@ -550,6 +552,8 @@ def lines(draw: st.DrawFn) -> bytes:
     if draw(st.integers(0, 4)) == 0:
         if draw(st.booleans()):
             line = tw.host_line(draw(TEXTS), draw(hashes))
+        elif draw(st.booleans()):
+            line = tw.stack_line(draw(hashes), draw(TEXTS))
         else:
             dev = draw(st.sampled_from(["254:1", "0:52", "0:99"]))
             name = draw(st.one_of(TEXTS, st.sampled_from(["/net/a", "/net/scratch", "/"])))
@@ -560,7 +564,7 @@ def lines(draw: st.DrawFn) -> bytes:
     else:
         args: dict[str, Any] = {}
         for key in draw(st.lists(KEYS, max_size=12)):
-            if key in ("fhash", "fhash2", "hhash"):
+            if key in ("fhash", "fhash2", "hhash", "stack"):
                 args[key] = draw(hashes)
             elif key in LIST_KEYS:
                 args[key] = draw(NUMBERS)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pandas as pd
 
+from tailrace.analyzer.insights import call_places
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import Match, Threshold, rows_of
 from tailrace.analyzer.util.types import Row
@@ -19,11 +20,13 @@ def matches(found: Analyses, rows: pd.DataFrame, gain_ns: int, title: Callable[[
     if not len(rows) or rows["calls"].sum() < CALLS.value or not LEAST.reached(gain_ns, found.inputs.makespan_ns):
         return
     top: Row = rows.iloc[0].to_dict()
+    direction = str(top["direction"])[0]
+    caller = call_places.longest(found.inputs, str(top["path"]), direction)
     yield Match(
-        title=title(top, len(rows)),
+        title=title(top, len(rows)) + (f"; most of the time at {caller}" if caller else ""),
         names={
             "stage": found.of_stage(str(top["stage"])),
-            "direction": str(top["direction"])[0],
+            "direction": direction,
             "path": str(top["path"]),
         },
         cost_ns=gain_ns,
