@@ -58,21 +58,36 @@ uint64_t process_start_ns(int pid) {
   return boot_ns + ticks * 10000000ULL;
 }
 
-// Whether any process has the file mapped or open for writing. The kernel knows, in whatever namespace that process is:
-// it grants a read lease (fcntl(2)) only where no process has. True where it can't tell.
-bool is_mapped(int read_only_fd) {
-  constexpr int kSetSignal = 10, kSetLease = 1024;
-  struct statfs fs;
-  if (sys::call(SYS_fstatfs, read_only_fd, sys::pointer(&fs)) < 0) return true;
-  // Other file systems are layered over the inode (overlayfs), or ask a server.
-  bool known = fs.f_type == TMPFS_MAGIC || fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC ||
-               fs.f_type == BTRFS_SUPER_MAGIC;
-  // Who opens the file now breaks the lease, and the signal that tells its holder, SIGIO, would end it.
-  if (!known || sys::call(SYS_fcntl, read_only_fd, kSetSignal, SIGURG) < 0) return true;
-  if (sys::call(SYS_fcntl, read_only_fd, kSetLease, F_RDLCK) < 0) return true;
-  sys::call(SYS_fcntl, read_only_fd, kSetLease, F_UNLCK);
-  return false;
-}
+// A read lease (fcntl(2)). The kernel grants it only where no process, in whatever namespace, has the file mapped or open
+// for writing, and who opens it for writing then waits until the lease is given back.
+class ReadLease {
+ public:
+  explicit ReadLease(int read_only_fd) : fd_(read_only_fd) {
+    struct statfs fs;
+    if (sys::call(SYS_fstatfs, fd_, sys::pointer(&fs)) < 0) return;
+    // Other file systems are layered over the inode (overlayfs), or ask a server.
+    bool known = fs.f_type == TMPFS_MAGIC || fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC ||
+                 fs.f_type == BTRFS_SUPER_MAGIC;
+    // The signal by which a writer's open(2) asks for the lease, SIGIO, would end us.
+    is_granted_ = known && sys::call(SYS_fcntl, fd_, kSetSignal, SIGURG) >= 0 &&
+                  sys::call(SYS_fcntl, fd_, kSetLease, F_RDLCK) >= 0;
+  }
+  ~ReadLease() {
+    if (is_granted_) sys::call(SYS_fcntl, fd_, kSetLease, F_UNLCK);
+  }
+  ReadLease(const ReadLease &) = delete;
+  ReadLease &operator=(const ReadLease &) = delete;
+  // False also where it can't be told.
+  bool is_granted() const { return is_granted_; }
+
+ private:
+  static constexpr int kSetSignal = 10, kSetLease = 1024;
+  int fd_;
+  bool is_granted_ = false;
+};
+
+// Whether any process has the file mapped or open for writing; true where it can't be told.
+bool is_mapped(int read_only_fd) { return !ReadLease(read_only_fd).is_granted(); }
 
 // As is_mapped; a process has no mappings for a moment during execve.
 bool stays_mapped(int read_only_fd) {
@@ -236,15 +251,9 @@ Outcome Sealing::look(int directory, const char *name, unsigned uid, Look how, u
   Outcome outcome = Outcome::kSkipped;
   bool owned = is_owned_by(fd, uid);
   long n = owned ? sys::pread(fd, &header, sizeof header, 0) : -1;
-  bool begun = n >= 0 && header.magic.load() == 0;
-  // Who can't finish a journal removes it, then closes it, and may make another of this name. Once nobody writes to this
-  // one and it still has a name, its maker is dead: the name stays this file's, and its content as it is.
-  if (begun && how == Look::kThorough && !is_mapped(fd) && !is_unlinked(fd)) {
-    n = sys::pread(fd, &header, sizeof header, 0);
-    begun = n >= 0 && header.magic.load() == 0;
-    if (begun) outcome = Outcome::kBegun;
-  }
-  if (!begun && n == sizeof header && is_journal(header, static_cast<uint64_t>(sys::lseek(fd, 0, SEEK_END))) &&
+  if (n >= 0 && header.magic.load() == 0) {
+    outcome = how == Look::kQuick || is_mapped(fd) ? Outcome::kSkipped : Outcome::kBegun;
+  } else if (n == sizeof header && is_journal(header, static_cast<uint64_t>(sys::lseek(fd, 0, SEEK_END))) &&
              names_trace_file(header, {trace_directory_, trace_directory_bytes_})) {
     bool reserve = header.holding.load() == kReserve, left = header.left.load() != 0;
     if (handed_ns && header.holding.load() == kHanded) {
@@ -265,26 +274,45 @@ Outcome Sealing::look(int directory, const char *name, unsigned uid, Look how, u
 
 namespace {
 
-// For writing, with the lock of a sealer; -1: it is not there to be sealed by us.
-int open_locked(int directory, const char *name, unsigned uid) {
-  int fd = open_regular(name, O_RDWR, directory);
+// With the lock of a sealer; -1: it is not there to be sealed by us.
+int open_locked(int directory, const char *name, unsigned uid, int flags = O_RDWR) {
+  int fd = open_regular(name, flags, directory);
   // The last sealer may have removed what we have opened before it did.
   if (fd >= 0 && is_owned_by(fd, uid) && sys::flock(fd, LOCK_EX | LOCK_NB) == 0 && !is_unlinked(fd)) return fd;
   if (fd >= 0) sys::close(fd);
   return -1;
 }
 
+void remove_journal(int directory, const char *name) { sys::call(SYS_unlinkat, directory, sys::pointer(name), 0); }
+
+// Whoever has no room for a journal removes what he began, and makes the next one of the same name. So the name is this
+// file's until it is removed only while it is under both: the lock keeps other sealers from it; under the lease its
+// maker is dead, or at the beginning of the open(2) that makes it, from where it returns to a file without a name
+// (session/segment_file.cc, create_file).
+Outcome remove_begun(int directory, const char *name, unsigned uid) {
+  int fd = open_locked(directory, name, uid, O_RDONLY);
+  if (fd < 0) return Outcome::kSkipped;
+  {
+    ReadLease lease(fd);
+    uint32_t magic = 0;
+    if (lease.is_granted() && !is_unlinked(fd) && sys::pread(fd, &magic, sizeof magic, 0) >= 0 && magic == 0) {
+      remove_journal(directory, name);
+    }
+  }
+  sys::close(fd);
+  return Outcome::kBegun;
+}
+
 }  // namespace
 
 Outcome Sealing::seal_one(int directory, const char *name, unsigned uid) {
-  auto remove = [&] { sys::call(SYS_unlinkat, directory, sys::pointer(name), 0); };
   Outcome seen = look(directory, name, uid, Look::kThorough);
-  if (seen == Outcome::kBegun) remove();
+  if (seen == Outcome::kBegun) return remove_begun(directory, name, uid);
   if (seen != Outcome::kEmpty) return seen;
   int fd = open_locked(directory, name, uid);
   if (fd < 0) return Outcome::kSkipped;
   Outcome outcome = seal_open(fd, uid);
-  if (outcome == Outcome::kSealed || outcome == Outcome::kEmpty) remove();
+  if (outcome == Outcome::kSealed || outcome == Outcome::kEmpty) remove_journal(directory, name);
   sys::close(fd);
   return outcome;
 }

@@ -6,6 +6,7 @@
 
 #include "base/descriptor_table.h"
 #include "base/sys.h"
+#include "format/checked_file.h"
 #include "format/host_description.h"
 #include "format/journal_place.h"
 #include "session/ledger.h"
@@ -82,8 +83,9 @@ int make_directories(const char *path) {
 int create_file(const char *path) {
   constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
   int fd = sys::open(path, kFlags, 0600);
-  // A sealer removes the directories that it has emptied.
-  for (int attempt = 0; attempt < 4 && fd == -ENOENT; ++attempt) {
+  // A sealer removes the directories that it has emptied, and files of nobody, as this one is for a moment.
+  for (int attempt = 0; attempt < 4 && (fd == -ENOENT || (fd >= 0 && is_unlinked(fd))); ++attempt) {
+    if (fd >= 0) sys::close(fd);
     int status = make_directories(path);
     fd = status < 0 ? status : sys::open(path, kFlags, 0600);
     if (status < 0 && status != -ENOENT) break;
