@@ -4,8 +4,9 @@
     task B: reads                              in B's region, though the thread has begun a last
 
 An event loop runs each step of a task as a handle with the task's context, and `asyncio.to_thread` a function in a
-copy of its caller's. Both are wrapped here to move the thread to the region that the context has, and back. Python tells
-nobody of a change of context before 3.14, and no function of the interpreter's own (`Context.run`) can be wrapped.
+copy of its caller's. Both are wrapped here to move the thread to the region that the context has, and back. Python
+tells nobody of a change of context before 3.14, and no function of the interpreter's own (`Context.run`) can be
+wrapped.
 
 Not reached: loops with handles of their own (uvloop), and a name `to_thread` that was imported before.
 """
