@@ -20,7 +20,14 @@ from tailrace.errors import UsageError
 
 PREFIX = "TAILRACE_"
 CONFIG = "TAILRACE_CONFIG"
-_SEPARATORS = {"<layers>": ",", "<paths>": ":", "<patterns>": ":", "<functions>": ":", "<variables>": "\n"}
+_SEPARATORS = {
+    "<layers>": ",",
+    "<annotations>": ",",
+    "<paths>": ":",
+    "<patterns>": ":",
+    "<functions>": ":",
+    "<variables>": "\n",
+}
 """Between the items of a list in the file, by the kind of value in the table."""
 
 _from_file: dict[str, str] = {}

@@ -9,6 +9,7 @@
 #include "hooks/process_exit.h"
 #include "hooks/rings.h"
 #include "hooks/stream.h"
+#include "layers/annotations.h"
 #include "layers/layers.h"
 #include "layers/python_functions.h"
 #include "linker/real.h"
@@ -33,6 +34,7 @@ __attribute__((constructor)) void library_begins(int, char **argv, char **) {
   begin_stacks();
   find_layers();
   find_python();
+  find_annotations();
 }
 
 Context *make_context(string_view over_text) {
@@ -206,6 +208,7 @@ TAILRACE_API int tailrace_attach() {
   begin_stacks();
   find_layers();
   find_python();
+  find_annotations();
   return attach_with_gotcha();
 }
 

@@ -2,6 +2,7 @@
 #include "format/setting_values.h"
 
 #include "base/clock.h"
+#include "format/annotation_choice.h"
 #include "format/detail.h"
 #include "format/layer_choice.h"
 #include "format/stack_choice.h"
@@ -60,6 +61,11 @@ bool are_stacks(string_view value) {
   return parse_stacks(value, choice) && choice.is_on();
 }
 
+bool are_annotations(string_view value) {
+  uint32_t chosen;
+  return value != "all" && value != "none" && parse_annotations(value, chosen);
+}
+
 bool are_paths(string_view value) { return each_part(value, ':', is_path); }
 
 bool are_patterns(string_view value) {
@@ -103,6 +109,7 @@ constexpr Kind kKinds[] = {
     {"<budget>", "auto:BYTES (as in auto:16M)", is_budget},
     {"<layers>", "some of hdf5,mpiio", are_layers},
     {"<stacks>", "a duration, a number of calls, or both (as in 10ms, 1000 or 10ms,1000)", are_stacks},
+    {"<annotations>", "some of nvtx,itt", are_annotations},
     {"<variables>", "NAME=VALUE, one a line", are_variables},
     {"<text>", "any text", is_any},
     {"<own>", "nothing: tailrace itself sets it", is_any},
