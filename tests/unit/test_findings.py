@@ -559,7 +559,7 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     ),
     "never read": (
         files,
-        "1 file written and kept, but not read in the run (1.00 MiB); the largest is /log (1.00 MiB)",
+        "1 file written and kept, but read by nothing but the writer (1.00 MiB); the largest is /log (1.00 MiB)",
     ),
     "written, then deleted unread": (
         files,

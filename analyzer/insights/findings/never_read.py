@@ -16,7 +16,7 @@ def find(found: Analyses) -> Iterator[Match]:
         found,
         files[files["never_read"] & ~files["removed"]],
         "written_bytes",
-        "{files} written and kept, but not read in the run ({bytes}); the largest is {path} ({most})",
+        "{files} written and kept, but read by nothing but the writer ({bytes}); the largest is {path} ({most})",
         absent=True,
     )
 
@@ -24,7 +24,7 @@ def find(found: Analyses) -> Iterator[Match]:
 RULE = Rule(
     kind="never read",
     about=SPACE,
-    title="Files written and kept, but not read in the run",
+    title="Files written and kept, but read by nothing but the writer",
     definition=(
         "A data file was written, not removed, and read by no other task than its writer. Outputs that the workflow"
         " manager declared are left out, and its own files; the results of a run that declares none are among these."
