@@ -103,7 +103,9 @@ class Cluster:
 
     def _started(self, *words: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "dask", *words, "--host", "127.0.0.1"]
-        return subprocess.Popen(command, cwd=self._folder, stdout=self._log, stderr=self._log)
+        # Samples of the workers' stacks, kept for 1,000 s, would be most of what a worker holds.
+        env = {**os.environ, "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "false"}
+        return subprocess.Popen(command, cwd=self._folder, env=env, stdout=self._log, stderr=self._log)
 
     def start(self) -> None:
         """Starts a worker."""
