@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import tailrace
-from support.harm import clean_environment
+from support.harm import active_environment
 from support.run_files import Trace
 
 pytest.importorskip("parsl", reason="the plugin's tests need Parsl: pip install 'tailrace[parsl]'")
@@ -51,7 +51,7 @@ def test_every_rank_has_its_task(tmp_path: Path) -> None:
     (tmp_path / "bin" / "mpiexec").write_text(f'#!/bin/sh\nexec {HYDRA} "$@"\n')
     (tmp_path / "bin" / "mpiexec").chmod(0o755)
     (tmp_path / "flow.py").write_text(PROGRAM.replace("@FOLDER@", str(tmp_path)))
-    environment = clean_environment({"PYTHONUNBUFFERED": "1"})
+    environment = {**active_environment(), "PYTHONUNBUFFERED": "1"}
     done = subprocess.run(
         [sys.executable, "flow.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300,
         check=False,

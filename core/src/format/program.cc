@@ -42,8 +42,9 @@ bool has_note(const char *notes, size_t n, uint32_t type, string_view owner) {
     size_t name = (static_cast<size_t>(note.n_namesz) + kAlign - 1) / kAlign * kAlign;
     size_t size = sizeof note + name + (static_cast<size_t>(note.n_descsz) + kAlign - 1) / kAlign * kAlign;
     if (size > n) return false;
-    string_view found(notes + sizeof note, note.n_namesz);
-    if (note.n_type == type && !found.empty() && slice(found, 0, found.size() - 1) == owner) return true;
+    string_view found(notes + sizeof note, note.n_namesz);  // with zeros at its end: Go's has two
+    if (note.n_type == type && starts_with(found, owner) && found.size() > owner.size() && !found[owner.size()])
+      return true;
     notes += size, n -= size;
   }
   return false;

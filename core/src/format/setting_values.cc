@@ -10,7 +10,7 @@
 
 namespace tailrace {
 
-const SettingWords kSettingWords[] = {
+constexpr SettingWords kSettingWords[] = {
 #define SETTING(name, fallback, values, doc) {#name, fallback, values, doc, true},
 #define LAUNCHER_SETTING(name, fallback, values, doc) {#name, fallback, values, doc, false},
 #include "format/settings.def"

@@ -70,7 +70,7 @@ struct Domain {
   string_view name;
   std::atomic<Category *> categories;
 };
-Domain g_no_domain;  // of calls without one
+Domain g_no_domain{string_view(), {nullptr}};  // of calls without one
 
 Domain *domain_of(Domain *given) { return given ? given : &g_no_domain; }
 
