@@ -11,6 +11,7 @@ failure (full disk, missing directory) never stops the workflow: it is logged on
 killed process wrote in its last 50 ms is lost. The reader of these files is tailrace.analyzer.store.declared_tables.
 """
 
+import importlib
 import json
 import logging
 import os
@@ -29,8 +30,9 @@ from tailrace import hashed_names
 from tailrace.errors import UsageError
 from tailrace.integrations.hashed_declarations import hashed
 
+orjson: Any
 try:
-    import orjson
+    orjson = importlib.import_module("orjson")
 except ImportError:  # json takes 20 times as long, in which no thread of the manager runs
     orjson = None
 

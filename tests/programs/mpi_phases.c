@@ -25,15 +25,15 @@ static long now(void) {
 
 static long g_inside, g_calls;
 
-#define TIMED(name, parameters, ...)                                     \
-  ssize_t name parameters {                                              \
-    static ssize_t(*next) parameters;                                    \
-    if (!next) next = (ssize_t(*) parameters)dlsym(RTLD_NEXT, #name);    \
-    long begin = now();                                                  \
-    ssize_t done = next(__VA_ARGS__);                                    \
-    g_inside += now() - begin;                                           \
-    g_calls += 1;                                                        \
-    return done;                                                         \
+#define TIMED(name, parameters, ...)                                  \
+  ssize_t name parameters {                                           \
+    static ssize_t(*next) parameters;                                 \
+    if (!next) next = (ssize_t(*) parameters)dlsym(RTLD_NEXT, #name); \
+    long begin = now();                                               \
+    ssize_t done = next(__VA_ARGS__);                                 \
+    g_inside += now() - begin;                                        \
+    g_calls += 1;                                                     \
+    return done;                                                      \
   }
 TIMED(pwrite, (int fd, const void *buf, size_t n, off_t at), fd, buf, n, at)
 TIMED(pwritev, (int fd, const struct iovec *v, int n, off_t at), fd, v, n, at)
