@@ -26,7 +26,7 @@ function wordsOfSamples(n, kind) {
 }
 
 function sampleStrip(n, kind) {
-  return (tones, range, width) => {
+  return (_tones, range, width) => {
     const height = 34, [canvas, pen] = canvasOf(width, height), x = ms => (ms - range.from) / (range.to - range.from) * width, own = SAMPLED[kind].own;
     const most = (SAMPLED[kind].most ? SAMPLED[kind].most(n) : n[kind].reduce((a, b) => Math.max(a, b), 0)) || 1, seen = [...n.to.keys()].filter(i => n.to[i] >= range.from && n.from[i] <= range.to);
     for (const [values, alpha] of [[n[kind], .35], ...(own ? [[n[own], .8]] : [])]) {
