@@ -139,9 +139,11 @@ std::vector<std::string> redacted(const std::vector<std::string> &command) {
   Redactor redactor(parse_redaction(mode), &name_hasher(), program.value_or(""));
   std::vector<std::string> values;
   for (const std::string &word : command) {
-    const std::string recorded = hashed_text(
-        word.size(), [&](Writer &w) { redactor.write(w, word, [](Writer &to, string_view part) { to << part; }); });
-    append_json(values.emplace_back(), recorded);
+    // A part of one byte becomes a hash.
+    std::vector<char> room(word.size() * 32 + 256);
+    Writer w(room.data(), room.size());
+    redactor.write(w, word, [](Writer &to, string_view part) { to << part; });
+    append_json(values.emplace_back(), w.view());
   }
   return values;
 }
@@ -186,8 +188,10 @@ std::vector<Mount> recorded_mounts() {
   if (!hasher.is_on()) return found;
   for (Mount &mount : found) {
     for (std::string Mount::*field : {&Mount::source, &Mount::root, &Mount::point}) {
-      mount.*field = hashed_text((mount.*field).size(),
-                                 [&](Writer &w) { hasher.write_mount(w, mount.*field, field != &Mount::root); });
+      std::vector<char> room((mount.*field).size() * 32 + 256);
+      Writer w(room.data(), room.size());
+      hasher.write_mount(w, mount.*field, field != &Mount::root);
+      mount.*field = w.view();
     }
   }
   return found;

@@ -539,27 +539,32 @@ STEPS_OF_CWL = {
 CWLTOOLS = all_on_path("cwltool")
 
 
+def _write_cwl(folder: Path, workflow: list[Step]) -> None:
+    """flow.cwl and job.json."""
+    text = FLOW_OF_CWL
+    for stage, values in STEPS_OF_CWL.items():
+        step = STEP_OF_CWL.replace("@STAGE@", stage)
+        named = "@SCATTER@" in values
+        several = "File[]" if stage == "merge" else "File"
+        defaults = {
+            "@NAME@": "names" if named else "{default: all}",
+            "@SCATTER@": "",
+            "@HOW@": "ok",
+            "@TYPE@": f'"{several}"' if stage != "make" else '"File[]"',
+        }
+        for place, value in {**defaults, **values}.items():
+            step = step.replace(place, value)
+        text += step
+    (folder / "flow.cwl").write_text(text)
+    names = [step.name for step in workflow if step.stage == "make"]
+    order = {"program": {"class": "File", "path": conformance.STEP_PROGRAM}, "names": names}
+    (folder / "job.json").write_text(json.dumps(order))
+
+
 @pytest.mark.skipif(not CWLTOOLS, reason="no environment with cwltool on PATH: pip install cwltool")
 def test_cwl(tmp_path: Path) -> None:
     def run(folder: Path, workflow: list[Step]) -> Path:
-        text = FLOW_OF_CWL
-        for stage, values in STEPS_OF_CWL.items():
-            step = STEP_OF_CWL.replace("@STAGE@", stage)
-            named = "@SCATTER@" in values
-            several = "File[]" if stage == "merge" else "File"
-            defaults = {
-                "@NAME@": "names" if named else "{default: all}",
-                "@SCATTER@": "",
-                "@HOW@": "ok",
-                "@TYPE@": f'"{several}"' if stage != "make" else '"File[]"',
-            }
-            for place, value in {**defaults, **values}.items():
-                step = step.replace(place, value)
-            text += step
-        (folder / "flow.cwl").write_text(text)
-        names = [step.name for step in workflow if step.stage == "make"]
-        order = {"program": {"class": "File", "path": conformance.STEP_PROGRAM}, "names": names}
-        (folder / "job.json").write_text(json.dumps(order))
+        _write_cwl(folder, workflow)
         options = ["--parallel", "--relax-path-checks", "--leave-outputs", "--leave-tmpdir"]
         options += ["--tmp-outdir-prefix", f"{folder}/out/", "--tmpdir-prefix", f"{folder}/tmp/"]
         words = [CWLTOOLS[0].python, "-m", "tailrace.cwl", *options, "flow.cwl", "job.json"]
@@ -575,6 +580,37 @@ def test_cwl(tmp_path: Path) -> None:
     how = Adapter("cwltool", version, run, retries=False, place=place, task_files=("out/*/data/*",))
     # A job is declared when it is over.
     assert_all_but_the_task_that_never_ran(judged(how, tmp_path))
+
+
+# CWL by toil
+
+TOILS = all_on_path("toil-cwl-runner")
+
+
+@pytest.mark.skipif(not TOILS, reason="no environment with toil on PATH: pip install 'toil[cwl]'")
+def test_toil(tmp_path: Path) -> None:
+    def run(folder: Path, workflow: list[Step]) -> Path:
+        _write_cwl(folder, workflow)
+        (folder / "work").mkdir()
+        options = ["--relax-path-checks", "--no-prepull", "--retryCount", "0"]
+        options += ["--jobStore", "store", "--clean", "never", "--workDir", "work"]
+        words = [TOILS[0].python, "-m", "tailrace.toil", *options, "flow.cwl", "job.json"]
+        environment = clean_environment(share_tailrace(tmp_path / "site"))
+        done = run_cli("run", "-o", folder / "run", "--", *words, cwd=folder, env=environment)
+        assert done.returncode == 1 and "tailrace: can't" not in done.stderr, done.stderr
+        return folder / "run"
+
+    def place(folder: Path, name: str) -> Path:
+        return next(iter(sorted((folder / "store" / "files").rglob(Path(name).name))), folder / name)
+
+    # What a job says goes to its worker's log.
+    written = ("store/files/*", "work/toilwf-*/data/*", "work/toilwf-*/worker_log.txt")
+    # What it tries again has a new folder, in which the step's marker of its first try is missing: test_toil.py.
+    how = Adapter("toil", TOILS[0].version, run, retries=False, keeps=False, place=place, task_files=written)
+    # A job is declared when it runs, and what a failed one wrote is not kept.
+    verdict = judged(how, tmp_path)
+    assert [fault.partition(":")[0] for fault in verdict.faults] == ["declared", *["files"] * 3], verdict.faults
+    assert all(fault.endswith(("data/checked", "data/never")) for fault in verdict.faults), verdict.faults
 
 
 # Luigi

@@ -54,8 +54,7 @@ void end_anywhere(Region &region) {
 
 void find_annotations() {
   uint32_t chosen;
-  parse_annotations(g_session.environment[Setting::TAILRACE_ANNOTATIONS], chosen);
-  if (!chosen || !enter()) return;
+  if (!enter() || !parse_annotations(g_session.environment[Setting::TAILRACE_ANNOTATIONS], chosen)) return;
   const char *own = library_path();
   if (!own) return;
   for (size_t i = 0; i < kAnnotationCount; ++i) {

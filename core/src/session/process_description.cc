@@ -31,8 +31,13 @@ void describe_processors(Writer &w) {
 }
 
 void put_path(Writer &w, string_view path) {
+  const NameHasher &hasher = g_session.hasher;
   w << '"';
-  g_session.hasher.write_path(w, path, true, put_json_part);
+  if (hasher.is_on()) {
+    hasher.write_path(w, path, true, put_json_part);
+  } else {
+    w.json_part(path);
+  }
   w << '"';
 }
 

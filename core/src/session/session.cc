@@ -253,7 +253,11 @@ void describe_missing_journal() {
   size_t file = stem.rfind('/');
   const string_view directory = slice(stem, 0, file == string_view::npos ? 0 : file);
   w << ",\"no_journal\":{\"dir\":\"";
-  g.hasher.write_path(w, directory, false, put_json_part);
+  if (g.hasher.is_on()) {
+    g.hasher.write_path(w, directory, false, put_json_part);
+  } else {
+    w.json_part(directory);
+  }
   w << '"';
   (w << ",\"errno\":").number(g.journal_error);
   w << '}';
