@@ -27,7 +27,7 @@ from statistics import mean, stdev
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from support.managers import all_on_path, share_tailrace
+from support.managers import airflow_home, airflows_on_path, all_on_path, share_tailrace
 
 RESULTS = ROOT / "build" / "conformance" / "overhead"
 TASK = "seq 1000 | sort -rn > {}"
@@ -72,19 +72,25 @@ def snakemake(tasks: int, folder: Path) -> Way:
     return Way({"Snakefile": text}, words, [*run_traced(folder), *words, "--logger", "tailrace"], shared)
 
 
-def cwl(tasks: int, folder: Path) -> Way:
-    text = """{cwlVersion: v1.2, class: Workflow, requirements: {ScatterFeatureRequirement: {}}, inputs: {n: "int[]"},
+CWL = """{cwlVersion: v1.2, class: Workflow, requirements: {ScatterFeatureRequirement: {}}, inputs: {n: "int[]"},
 outputs: {}, steps: {one: {scatter: n, in: {n: n}, out: [], run: {class: CommandLineTool, inputs: {n: int}, outputs: {},
 baseCommand: [sh, -c, "seq 1000 | sort -rn > out"]}}}}"""
-    python = str(all_on_path("cwltool")[0].python)
-    words = ["--quiet", "flow.cwl", "job.json"]
-    files = {"flow.cwl": text, "job.json": json.dumps({"n": list(range(tasks))})}
-    return Way(
-        files,
-        [python, "-m", "cwltool", *words],
-        [python, "-m", "tailrace.cwl", *words],
-        share_tailrace(folder / "site"),
-    )
+
+
+def cwl(tasks: int, folder: Path) -> Way:
+    return cwl_by("cwltool", "tailrace.cwl", ["--quiet"], tasks, folder)
+
+
+def toil(tasks: int, folder: Path) -> Way:
+    return cwl_by("toil-cwl-runner", "tailrace.toil", ["--no-prepull"], tasks, folder)
+
+
+def cwl_by(program: str, traced: str, options: list[str], tasks: int, folder: Path) -> Way:
+    runner = all_on_path(program)[0]
+    words = [*options, "flow.cwl", "job.json"]
+    files = {"flow.cwl": CWL, "job.json": json.dumps({"n": list(range(tasks))})}
+    ways = ([str(runner.program), *words], [str(runner.python), "-m", traced, *words])
+    return Way(files, *ways, share_tailrace(folder / "site"))
 
 
 def nextflow(tasks: int, folder: Path) -> Way:
@@ -171,6 +177,42 @@ from parsl.providers import LocalProvider"""
     return program(tasks, before, "import tailrace.parsl", body)
 
 
+def ray(tasks: int, folder: Path) -> Way:
+    body = """
+    ray.init("local", num_cpus=2, include_dashboard=False)
+    task = ray.remote(one)
+    ray.get([task.remote(n) for n in range(count)])"""
+    way = program(tasks, "import ray", "import tailrace.ray; tailrace.ray.trace()", body)
+    python = str(all_on_path("ray")[0].python)
+    # Ray's workers begin elsewhere than the program.
+    files = {"flow.py": way.files["flow.py"].replace("out/", f"{folder}/out/")}
+    return Way(files, [python, *way.plain[1:]], [python, *way.traced[1:]], share_tailrace(folder / "site"))
+
+
+AIRFLOW = """
+import subprocess
+from airflow.sdk import DAG, task
+
+@task
+def one(n):
+    subprocess.run(["sh", "-c", "@TASK@" + str(n)], check=True)
+
+with DAG("w", schedule=None):
+    one.expand(n=list(range(@TASKS@)))
+"""
+
+
+def airflow(tasks: int, folder: Path) -> Way:
+    """Tasks run one after another in the process of `airflow dags test`."""
+    airflow = str(airflows_on_path()[0].program)
+    home = airflow_home(folder / "home")
+    environment = {**home, **share_tailrace(folder / "site")}
+    subprocess.run([airflow, "db", "migrate"], env={**os.environ, **environment}, capture_output=True, check=True)
+    text = AIRFLOW.replace("@TASK@", TASK.format(f"{folder}/out/")).replace("@TASKS@", str(tasks))
+    words = [airflow, "dags", "test", "w"]
+    return Way({"home/dags/flow.py": text}, words, [*run_traced(folder), *words], environment)
+
+
 WAYS: dict[str, Callable[[int, Path], Way]] = {
     "GNU make": make,
     "Makeflow": makeflow,
@@ -181,6 +223,9 @@ WAYS: dict[str, Callable[[int, Path], Way]] = {
     "cwltool": cwl,
     "Snakemake 9": snakemake,
     "Nextflow": nextflow,
+    "toil": toil,
+    "Ray": ray,
+    "Airflow": airflow,
 }
 
 
@@ -237,10 +282,12 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=list(WAYS), default=list(WAYS))
     given = parser.parse_args()
     programs = {"GNU make": "make", "Makeflow": "makeflow", "Nextflow": "nextflow"}
-    elsewhere = {"cwltool": "cwltool", "Snakemake 9": "snakemake"}
+    elsewhere = {"cwltool": "cwltool", "Snakemake 9": "snakemake", "toil": "toil-cwl-runner", "Ray": "ray"}
     RESULTS.mkdir(parents=True, exist_ok=True)
     for manager in given.only:
-        here = shutil.which(programs[manager]) if manager in programs else True
+        here: object = shutil.which(programs[manager]) if manager in programs else True
+        if manager == "Airflow":
+            here = airflows_on_path()
         if not (here and (manager not in elsewhere or all_on_path(elsewhere[manager]))):
             print(f"{manager}: not on PATH")
             continue
