@@ -46,6 +46,17 @@ def test_a_message_queue_is_an_edge_between_processes(program: Callable[[str], P
     assert graph.nodes[queue]["ftype"] == "fifo"
 
 
+def test_shared_memory_that_was_removed_is_not_left(program: Callable[[str], Path], tmp_path: Path) -> None:
+    name = f"/tailrace-moves-{os.getpid()}"
+    seen = traced(tmp_path / "run", tmp_path, program("moves"), "shared", name)
+    (removal,) = seen.named("shm_unlink")
+    assert (seen.path(removal), removal["args"]["ret"]) == (f"/dev/shm{name}", 0)
+    (made, again) = seen.named("shm_open")
+    assert (seen.path(made), again["args"]["errno"]) == (f"/dev/shm{name}", errno.ENOENT)
+    files = tailrace.open(tmp_path / "run").insights().lifetime.files.set_index("path")
+    assert files.loc[f"/dev/shm{name}", "removed"]
+
+
 LOCKS_AND_RESULTS = """
 import os
 for number in range(20):

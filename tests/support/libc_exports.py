@@ -53,7 +53,7 @@ DESCRIPTORS: list[Group] = [
     ("a mapping is counted when it is made", r"mincore m(un)?lock(all|2)? remap_file_pages"),
     ("memory, and no file", r"p?madvise posix_madvise"),
     ("memory, and no file", r"process_\w+ pkey_\w+ (shm|msg|sem)(at|ctl|dt|get|rcv|snd|op|timedop)"),
-    ("a name of a message queue or of shared memory is no path", "mq_unlink shm_unlink"),
+    ("a name of a message queue is no path", "mq_unlink"),
     ("the kernel's own files are read or written by a call of its own", "swapo(n|ff) acct quotactl nfsservctl uselib"),
 ]
 

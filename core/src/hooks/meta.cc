@@ -1,6 +1,8 @@
 // Hooks: calls that name files. The name is made absolute. The file is looked up where the call itself does not tell its
 // identity, and before the call where the call removes it.
+#include <limits.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -90,6 +92,25 @@ class Removal {
  private:
   bool recorded_;
   NamedFile file_;
+};
+
+// The file that a shared memory object is, by shm_open(3): glibc and musl take the name without its leading slashes. None for
+// a name that can't be one.
+class SharedMemoryPath {
+ public:
+  explicit SharedMemoryPath(const char *name) {
+    if (!name || !reads_as_string(name)) return;
+    while (*name == '/') ++name;
+    const size_t size = strnlen(name, NAME_MAX + 1);
+    if (size == 0 || size > NAME_MAX) return;
+    memcpy(text_ + kFolder.size(), name, size + 1);
+    memcpy(text_, kFolder.data(), kFolder.size());
+  }
+  const char *text() const { return *text_ ? text_ : nullptr; }
+
+ private:
+  static constexpr string_view kFolder = "/dev/shm/";
+  char text_[kFolder.size() + NAME_MAX + 1] = "";
 };
 
 void record_two_names(const Call &call, Fn fn, int from_dir, const char *from, int to_dir, const char *to, int ret) {
@@ -245,6 +266,15 @@ TAILRACE_HOOK int unlinkat(int dirfd, const char *path, int flags) noexcept {
   Removal removal(call, dirfd, path);
   int ret = REAL(unlinkat)(dirfd, path, flags);
   removal.record(call, Fn::f_unlinkat, ret);
+  return ret;
+}
+
+TAILRACE_HOOK int shm_unlink(const char *name) {
+  Call call;
+  SharedMemoryPath path(call ? name : nullptr);
+  Removal removal(call, AT_FDCWD, path.text());
+  int ret = REAL(shm_unlink)(name);
+  removal.record(call, Fn::f_shm_unlink, ret);
   return ret;
 }
 
