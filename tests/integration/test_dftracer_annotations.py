@@ -121,6 +121,56 @@ def test_a_loader_with_one_changed_import(method: str, tmp_path: Path, run_trace
     assert table["unoverlapped_app_ns"].notna().all()
 
 
+UNCHANGED = """
+    import sys
+    from dftracer.logger import DFTRACER_ENABLE, dft_fn, dftracer
+    from dftracer.python import ai
+
+    log = dft_fn(cat="data_loader")
+
+    class Loader:
+        @log.log
+        def batches(self, count):
+            for number in range(count):
+                log.update(step=number, args={"size": 10 * number})
+                open(sys.argv[1]).close()
+                try:
+                    yield number
+                except ValueError:
+                    open(sys.argv[1]).close()
+                    yield "after the error"
+
+    assert DFTRACER_ENABLE and ai
+    tracer = dftracer.initialize_log(None, None, -1)
+    batches = Loader().batches(2)
+    taken = []
+    for number in batches:
+        taken.append(number)
+        open(sys.argv[1]).close()
+        if number == 1:
+            taken.append(batches.throw(ValueError()))
+    assert taken == [0, 1, "after the error"], taken
+    tracer.finalize()
+"""
+
+
+def test_an_unchanged_program_finds_the_interface_by_a_path(tmp_path: Path, run_traced: TracedCommand) -> None:
+    """And a generator is an event for each step: what its consumer does in between is not the loader's."""
+    words = [sys.executable, "-m", "tailrace.dftracer"]
+    folder = subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(UNCHANGED))
+    (tmp_path / "file").write_text("text")
+    run_traced(sys.executable, program, tmp_path / "file", env={**os.environ, "PYTHONPATH": folder})
+    trace = Trace(run_traced.run)
+    steps = [(e["args"].get("step"), e["args"].get("keys")) for e in own(trace)]
+    # The last two: after the exception, and to the end.
+    assert steps == [(0, "size=0"), (1, "size=10"), (None, None), (None, None)]
+    assert {e["name"] for e in own(trace)} == {"Loader.batches"}
+    opened = [e["args"].get("region") for e in trace.of(tmp_path / "file", {"open"})]
+    assert opened == ["Loader.batches", None, "Loader.batches", None, "Loader.batches"]
+
+
 def captured_by_dftracer(mode: str, method: str, folder: Path) -> list[int]:
     """What DFTracer has of the same program with its own import: fetches, opens of data files, the exit code."""
     python = os.environ["DFTRACER_PYTHON"]

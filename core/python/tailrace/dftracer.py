@@ -2,6 +2,10 @@
 
     from tailrace.dftracer import dft_fn, dftracer, ai      # was: from dftracer.python import ...
 
+Unchanged programs find it as `dftracer.logger` and `dftracer.python` in a folder that this prints:
+
+    PYTHONPATH=$(python -m tailrace.dftracer) tailrace run python train.py
+
 Events of `dft_fn` and `ai` are regions (tailrace.regions) with DFTracer's name and category; `epoch` and `step` are
 the region's, all else its keys. What traces the calls is tailrace, so `initialize_log` and `finalize` do nothing, and
 the variables DFTRACER_* have no effect. Not kept: entities and relations, which are accepted and dropped. `log_event`
@@ -12,9 +16,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from enum import Enum
+from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -25,6 +31,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _T = TypeVar("_T")
 
 __all__ = [
+    "DFTRACER_ENABLE",
     "TagDType",
     "TagType",
     "TagValue",
@@ -148,6 +155,13 @@ class dftracer:
         """Does nothing: the trace is complete at each moment."""
 
 
+class _Begun(threading.local):
+    """The events that a thread is in, by one `dft_fn`, which all threads may share."""
+
+    def __init__(self) -> None:
+        self.regions: list[region] = []
+
+
 class dft_fn:
     """DFTracer's event: a context manager, and decorators `log`, `log_init`, `log_static`; `iter` for loops."""
 
@@ -170,11 +184,11 @@ class dft_fn:
             "image_idx": image_idx,
             "image_size": image_size,
         }
-        self._begun: list[region] = []
+        self._begun = _Begun()
 
     def __enter__(self) -> dft_fn:
         if self._enable:
-            self._begun.append(region(self._name, self._cat, **_arguments(self._given)).__enter__())
+            self._begun.regions.append(region(self._name, self._cat, **_arguments(self._given)).__enter__())
         return self
 
     def __exit__(
@@ -190,18 +204,18 @@ class dft_fn:
         image_size: Any = None,
         args: Mapping[str, Any] | None = None,
     ) -> dft_fn:
-        """Adds arguments to the event."""
+        """Adds arguments to the event, or in a decorated function to that of the call."""
         new = {"epoch": epoch, "step": step, "image_idx": image_idx, "image_size": image_size, **(args or {})}
         new = {name: value for name, value in new.items() if value is not None}
         self._given.update(new)
-        if self._begun:
-            self._begun[-1].update(**_arguments(new))
+        if self._begun.regions:
+            self._begun.regions[-1].update(**_arguments(new))
         return self
 
     def flush(self) -> dft_fn:
         """Ends the event now."""
-        if self._begun:
-            self._begun.pop().__exit__(None, None, None)
+        if self._begun.regions:
+            self._begun.regions.pop().__exit__(None, None, None)
         return self
 
     def reset(self) -> dft_fn:
@@ -210,8 +224,8 @@ class dft_fn:
         return self.__enter__()
 
     def log(self, func: _F | None = None, name: str | None = None) -> Any:
-        """A decorator: an event for each call, with those of epoch, step, image_idx and image_size that the object or
-        the call's arguments have."""
+        """A decorator: an event for each call, of a generator for each step, with those of epoch, step, image_idx and
+        image_size that the object or the call's arguments have."""
         return self._decorate(func, name, takes_arguments=True)
 
     def log_init(self, init: _F | None = None, name: str | None = None) -> Any:
@@ -250,8 +264,8 @@ class dft_fn:
         called = name or plain.__qualname__
         names = list(inspect.signature(plain).parameters) if takes_arguments else []
         wanted = [(place, key) for place, key in enumerate(names) if key in _KEYS]
-        if not wanted and names[:1] != ["self"]:
-            return region(called, self._cat)(plain)
+        has_steps = inspect.isgeneratorfunction(plain)
+        is_awaited = inspect.iscoroutinefunction(plain)
 
         @functools.wraps(plain)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -260,10 +274,43 @@ class dft_fn:
                 given = {key: getattr(args[0], key) for key in _KEYS if hasattr(args[0], key)}
             for place, key in wanted:
                 given[key] = args[place] if place < len(args) else kwargs.get(key)
-            with region(called, self._cat, **_arguments(given)):
-                return plain(*args, **kwargs)
+            arguments = _arguments(given)
+            if is_awaited:
+                return region(called, self._cat, **arguments)(plain)(*args, **kwargs)
+            if has_steps:
+                return self._in_steps(plain(*args, **kwargs), called, arguments)
+            with region(called, self._cat, **arguments) as begun:
+                self._begun.regions.append(begun)
+                try:
+                    return plain(*args, **kwargs)
+                finally:
+                    self._begun.regions.pop()
 
         return wrapper
+
+    def _in_steps(
+        self, generator: Generator[Any, Any, Any], name: str, arguments: Mapping[str, Any]
+    ) -> Generator[Any, Any, Any]:
+        """The generator, each step an event of its own: in between, the consumer's code runs."""
+        step: Callable[[], Any] = functools.partial(next, generator)
+        while True:
+            with region(name, self._cat, **arguments) as begun:
+                self._begun.regions.append(begun)
+                try:
+                    item = step()
+                except StopIteration as stop:
+                    return stop.value
+                finally:
+                    self._begun.regions.pop()
+            try:
+                value = yield item
+            except GeneratorExit:
+                generator.close()
+                raise
+            except BaseException as error:
+                step = functools.partial(generator.throw, error)
+            else:
+                step = functools.partial(generator.send, value)
 
 
 def _loop(
@@ -432,8 +479,15 @@ _TREE: dict[str, dict[str, Any]] = {
     "other": {"log": None},
 }
 
+DFTRACER_ENABLE = True
+"""As programs ask DFTracer's modules whether there is a tracer."""
+
 ai = DFTracerAI("ai_root", "ai_root")
 for _name, _below in _TREE.items():
     ai._children[_name] = DFTracerAI(_name, _name, _below)
 comm, compute, data, dataloader = ai.comm, ai.compute, ai.data, ai.dataloader
 device, checkpoint, pipeline = ai.device, ai.checkpoint, ai.pipeline
+
+
+if __name__ == "__main__":
+    print(Path(__file__).absolute().parent / "stand_ins")
