@@ -37,6 +37,8 @@ else:
 COMPUTE = "compute"
 IO = frozenset({"io", "reader", "data", "data_loader", "dataloader", "checkpoint"})
 """Categories with a meaning: what I/O may hide behind, and I/O of the application, with DFTracer's words for it."""
+_FRAMEWORK = "ai_framework"
+"""DLIO's category of a framework's functions. Those called `compute` are its computation."""
 SCOPES = ("workflow", "stage", "task", "job", "rank", "host", "pid")
 INSTANCE = (*PROCESS, "region_id")
 _COLUMNS = (
@@ -87,7 +89,7 @@ class Regions:
         keys = _checked(by)
         rows = []
         for scope, own, io in self._scopes(keys):
-            compute, application = _union(own[own["category"] == COMPUTE]), own[own["category"].isin(IO)]
+            compute, application = _union(own[_is_compute(own)]), own[own["category"].isin(IO)]
             for path, some in own.groupby("region", sort=False, observed=True):
                 below = application[_is_below(application["region"], str(path))]
                 rows.append(
@@ -119,7 +121,7 @@ class Regions:
     def _over(self, keys: list[str], numbers: list[str]) -> pd.DataFrame:
         rows = []
         for scope, own, io in self._scopes(keys):
-            compute, application = _union(own[own["category"] == COMPUTE]), _union(own[own["category"].isin(IO)])
+            compute, application = _union(own[_is_compute(own)]), _union(own[own["category"].isin(IO)])
             calls = io.times("")
             numbered = own.dropna(subset=numbers[-1:])
             for number, some in numbered.groupby(numbers, sort=True, dropna=False):
@@ -290,20 +292,23 @@ def _instances(folded: _Folded) -> pd.DataFrame:
 
 
 def _inherit(rows: pd.DataFrame) -> None:
-    """Gives each region the epoch and step of the nearest one around it that has them. A forked child's outer region
-    may be its parent's."""
+    """Gives each region the epoch and step of the nearest one around it that has them and still runs when it begins.
+    What a thread or process was started in may have ended by then: a data loader's workers, started in the first
+    epoch, load for all."""
     ids = pd.Index(rows["region_id"].astype("int64"))
     place = pd.Series(np.arange(len(rows)), index=ids).groupby(level=0).first()
     outer = place.reindex(rows["parent_id"].fillna(_NEVER).astype("int64")).fillna(_NEVER).to_numpy(np.int64)
+    begin, end = (rows[name].to_numpy(np.int64) for name in ("begin_ns", "end_ns"))
     for name in ("epoch", "step"):
-        value = rows[name].astype("Int64")
+        given = value = rows[name].astype("Int64")
         at = outer.copy()
         # As often as regions are nested. Numbers of a damaged trace may go round in circles.
         for _ in range(64):
             missing = value.isna().to_numpy() & (at >= 0)
             if not missing.any():
                 break
-            value = value.mask(missing, value.take(np.maximum(at, 0)).set_axis(value.index))
+            missing &= end[np.maximum(at, 0)] >= begin
+            value = value.mask(missing, given.take(np.maximum(at, 0)).set_axis(value.index))
             at = np.where(at >= 0, outer[np.maximum(at, 0)], _NEVER)
         rows[name] = value
 
@@ -312,6 +317,11 @@ def _union(rows: pd.DataFrame) -> Ints:
     start, end = (rows[name].to_numpy(np.int64) for name in ("begin_ns", "end_ns"))
     united = intervals.union(intervals.make(np.zeros(len(rows), dtype=np.int64), start, end))
     return np.column_stack((united.start, united.end))
+
+
+def _is_compute(own: pd.DataFrame) -> pd.Series:
+    of_framework = (own["category"] == _FRAMEWORK) & own["name"].astype(str).str.endswith(".compute")
+    return (own["category"] == COMPUTE) | of_framework
 
 
 def _is_below(paths: pd.Series, path: str) -> pd.Series:

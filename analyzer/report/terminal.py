@@ -329,12 +329,15 @@ def _stages(data: JsonObject, names: Names, width: int) -> Table:
 
 def _regions(data: JsonObject, names: Names, width: int) -> Table | None:
     """The program's own regions: unions over threads and processes; a dash where no region is one of computing."""
-    rows = data["regions"]["rows"][: SHOWN["regions"]]
-    if not rows:
+    known = data["regions"]["rows"]
+    if not known:
         return None
+    longest = {id(row) for row in sorted(known, key=lambda row: -row["time_ms"])[: SHOWN["regions"]]}
+    rows = [row for row in known if id(row) in longest]
     moved = ("read", "written") if width >= WIDE else ()
     right = ("count", "time", "I/O", *moved, "unoverlapped I/O", "of the application")
-    title = "Regions" + _first(len(rows), data["regions"]["total"])
+    total = data["regions"]["total"]
+    title = "Regions" + (f" (the longest {len(rows)} of {total:,})" if len(rows) < total else "")
     table = Table(((title, "name"), *((name, "number") for name in right)), names)
     still_open = sum(row["open"] for row in rows)
     if still_open:

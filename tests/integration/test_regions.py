@@ -357,3 +357,28 @@ def test_fortran_regions_by_the_module_alone(tmp_path: Path, file: Path, run_tra
     inner = [(e["args"]["step"], e["args"]["keys"]) for e in own(trace) if e["name"] == "inner"]
     assert inner == [(0, "model=unet"), (1, "model=unet"), (2, "model=unet,last=1")]
     assert [e["args"].get("value") for e in own(trace) if "kind" in e["args"]] == [None, 0.5]
+
+
+MANY = """
+    import sys, time, tailrace
+    for number in range(17):
+        with tailrace.region(f"short{number}", "ai_framework"):
+            open(sys.argv[1]).close()
+    with tailrace.region("Framework.compute", sys.argv[2]):
+        time.sleep(0.1)
+"""
+
+
+@pytest.mark.parametrize("category", ["ai_framework", "solver"])
+def test_the_report_has_the_longest_regions_and_dlios_word_for_computing(
+    category: str, tmp_path: Path, run_traced: TracedCommand
+) -> None:
+    """Of the category `ai_framework` only `compute` is computing."""
+    code = tmp_path / "program.py"
+    code.write_text(textwrap.dedent(MANY))
+    run_traced(sys.executable, code, code, category)
+    table = tailrace.open(run_traced.run).regions.table()
+    assert table["unoverlapped_ns"].notna().all() == (category == "ai_framework")
+    report = run_cli("report", run_traced.run).stdout
+    assert "Regions (the longest 15 of 18)" in report
+    assert "Framework.compute" in report
