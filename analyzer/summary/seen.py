@@ -48,7 +48,8 @@ def coverage(run: AnalyzedRun, m: Model) -> JsonObject:
     total = ledger.totals(table)
     kernel = total.get("kernel_read", 0) + total.get("kernel_written", 0)
     captured = total.get("captured_read", 0) + total.get("captured_written", 0)
-    text = f"Coverage: {named}{_share_text(total, captured, kernel)}.{_detail_text(run)}{_cost_text(run)}"
+    share = _share_text(total, captured, kernel)
+    text = f"Coverage: {named}{share}.{_ring_text(table)}{_detail_text(run)}{_cost_text(run)}"
     return {
         "text": text,
         "moved_bytes": moved,
@@ -60,6 +61,15 @@ def coverage(run: AnalyzedRun, m: Model) -> JsonObject:
         "untraced": total.get("untraced", 0),
         "below": below(table),
     }
+
+
+def _ring_text(table: pd.DataFrame) -> str:
+    """How many processes moved data that neither the trace nor the kernel's numbers have; "" where none did."""
+    rings = int((table["cause"] == ledger.RING).sum())
+    if not rings:
+        return ""
+    used = f"{count_text(rings, 'process', 'es')} used an io_uring that is not seen"
+    return f" {used}: what it moved is in neither number."
 
 
 def _detail_text(run: AnalyzedRun) -> str:
