@@ -11,6 +11,7 @@
 #include "hooks/stream.h"
 #include "layers/annotations.h"
 #include "layers/layers.h"
+#include "layers/native_functions.h"
 #include "layers/python_functions.h"
 #include "linker/real.h"
 #include "session/change_run.h"
@@ -34,6 +35,7 @@ __attribute__((constructor)) void library_begins(int, char **argv, char **) {
   begin_stacks();
   find_layers();
   find_python();
+  begin_native_functions();
   find_annotations();
 }
 
@@ -208,6 +210,7 @@ TAILRACE_API int tailrace_attach() {
   begin_stacks();
   find_layers();
   find_python();
+  begin_native_functions();
   find_annotations();
   return attach_with_gotcha();
 }

@@ -7,7 +7,7 @@ endfunction()
 
 file(STRINGS ${OBJECTS} objects)
 run(${CC} -nostdlib -no-pie -Wl,-r -o whole.o ${objects} -Wl,--whole-archive ${CORE} -Wl,--no-whole-archive)
-run(${OBJCOPY} --redefine-syms=symbols.txt --wildcard --keep-global-symbol=tailrace_* --strip-debug whole.o core.o)
+run(${OBJCOPY} --redefine-syms=symbols.txt --wildcard --keep-global-symbol=tailrace_* --keep-global-symbol=__cyg_profile_func_* --strip-debug whole.o core.o)
 file(GLOB sources ${OUTPUT}/stubs/*.s)
 file(REMOVE_RECURSE ${OUTPUT}/objects)
 file(MAKE_DIRECTORY ${OUTPUT}/objects)

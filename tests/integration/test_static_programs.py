@@ -53,9 +53,9 @@ def linked(
     return built
 
 
-def traced(prefix: Path, place: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
+def traced(prefix: Path, place: Path, *command: str | Path, **settings: str) -> subprocess.CompletedProcess[str]:
     words = [prefix / "bin/tailrace", "run", "-o", place.parent / "run", *command]
-    return subprocess.run(words, cwd=place, env=CLEAN, capture_output=True, text=True, check=False)
+    return subprocess.run(words, cwd=place, env=CLEAN | settings, capture_output=True, text=True, check=False)
 
 
 def test_untraced_it_does_what_it_did(linked: Path, tmp_path: Path) -> None:
@@ -188,6 +188,34 @@ def test_a_fortran_programs_bytes_are_the_kernels(prefix: Path, library: Path, t
     assert {row.file for row in rows} >= {"values", "lines"}
     wrong = [row for row in rows if not row.agrees]
     assert not wrong, "\n" + table(wrong)
+
+
+INSTRUMENTED = r"""
+#include <fcntl.h>
+#include <unistd.h>
+static void inner(void) { close(open("data", O_RDONLY | O_CREAT, 0600)); }
+void outer(void) { inner(); }
+int main(void) {
+  for (int i = 0; i < 3; ++i) outer();
+  return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("way", ["-static", "-static-pie"])
+def test_its_functions_are_regions(way: str, prefix: Path, library: Path, tmp_path: Path) -> None:
+    (tmp_path / "seen").mkdir()
+    (tmp_path / "program.c").write_text(INSTRUMENTED)
+    program = tmp_path / "program"
+    words = ["gcc", "-O2", way, "-finstrument-functions", f"{program}.c", "-o", program, f"-L{library}"]
+    subprocess.run([*words, f"@{library / 'tailrace.wrap'}"], check=True)
+    settings = {"TAILRACE_NATIVE_FUNCTIONS": "inner:outer", "TAILRACE_FUNCTION_MINIMUM": "0"}
+    done = traced(prefix, tmp_path / "seen", program, **settings)
+    assert done.returncode == 0, done.stderr
+    seen = read_run(tmp_path / "run")
+    regions = [event["args"]["region"] for event in seen.events if event["args"].get("category") == "native"]
+    assert sorted(regions) == ["outer"] * 3 + ["outer/inner"] * 3
+    assert {event["args"].get("region") for event in seen.named("open")} == {"outer/inner"}
 
 
 MPI = r"""

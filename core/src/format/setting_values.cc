@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "format/annotation_choice.h"
 #include "format/detail.h"
+#include "format/function_choice.h"
 #include "format/layer_choice.h"
 #include "format/stack_choice.h"
 #include "format/tags.h"
@@ -101,6 +102,7 @@ constexpr Kind kKinds[] = {
     {"<paths>", "absolute paths, separated by colons", are_paths},
     {"<patterns>", "patterns of paths, separated by colons (as in *.log:/tmp/*)", are_patterns},
     {"<functions>", "names, separated by colons (as in mypkg:other.io.read*)", are_patterns},
+    {"<native_functions>", "names, separated by colons (as in solver::*:read_row:!solver::dot)", are_function_patterns},
     {"<microseconds>", "a whole number of microseconds", is_whole},
     {"<tags>", "key=value pairs, separated by commas", are_tags},
     {"<clock>", "tsc:TICKS:NS (of a launcher)", is_clock},

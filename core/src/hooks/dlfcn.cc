@@ -10,6 +10,7 @@
 #include "hooks/attach.h"
 #include "hooks/trampolines.h"
 #include "layers/layers.h"
+#include "layers/native_functions.h"
 #include "linker/lookup.h"
 #include "linker/real.h"
 #include "session/ledger.h"
@@ -53,6 +54,7 @@ __attribute__((visibility("hidden"), used)) void *tailrace_dlsym_target() {
   settle_library();
   if (__builtin_expect(g_uncounted.load(std::memory_order_relaxed), 0)) {
     g_uncounted.store(false, std::memory_order_relaxed);
+    expect_native_functions();
     count_loaded();
   }
   if (__builtin_expect(layers_expected(), 0)) find_layers();
@@ -77,6 +79,7 @@ __attribute__((visibility("hidden"), used)) void *tailrace_dlopen_target(const c
   g_uncounted.store(true, std::memory_order_relaxed);
   if (layers_expected()) find_layers();
   expect_layers();
+  expect_native_functions();
   return real_address(Fn::f_dlopen);
 }
 

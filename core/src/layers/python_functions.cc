@@ -8,6 +8,7 @@
 #include "format/path_patterns.h"
 #include "layers/python_stacks.h"
 #include "linker/real.h"
+#include "session/function_calls.h"
 #include "session/record.h"
 #include "session/region.h"
 #include "session/stacks.h"
@@ -28,12 +29,10 @@ std::atomic<bool> g_python_waits;
 
 namespace {
 
-constexpr int kFastCall = 0x0080;      // METH_FASTCALL
-constexpr int kCall = 0, kReturn = 3;  // PyTrace_CALL, PyTrace_RETURN
-constexpr uint32_t kShortCalls = 1000;
+constexpr int kFastCall = 0x0080;                // METH_FASTCALL
+constexpr int kCall = 0, kReturn = 3;            // PyTrace_CALL, PyTrace_RETURN
 constexpr uint32_t kMostCodes = 1U << 15;        // of which the table keeps the interpreter's object
 constexpr uint32_t kCodeSlots = 4 * kMostCodes;  // a power of two
-constexpr uint64_t kDefaultMinimumUs = 100;
 
 using Profile = int (*)(PyObject *, PyObject *frame, int what, PyObject *argument);
 
@@ -75,15 +74,13 @@ struct Code {
 };
 Code **g_codes;  // by address
 uint32_t g_code_count;
-uint64_t g_minimum_ticks;
 
 // A call that has not returned, of this thread.
 struct Running {
   Running *below;
   Code *code;
   Region region;
-  Slot *next;  // where the thread's next record would go
-  uint32_t epoch;
+  RecordMark records;
 };
 __thread Running *t_running;
 Running *g_free;
@@ -177,9 +174,7 @@ void begin(Code *code) {
   running->below = t_running;
   running->code = code;
   begin_region(running->region, code->definition, {});
-  const Thread *t = enter();
-  running->next = t ? t->next : nullptr;
-  running->epoch = t ? t->epoch : 0;
+  if (const Thread *t = enter()) running->records = mark_records(t);
   t_running = running;
   ++code->running;
 }
@@ -188,8 +183,8 @@ void begin(Code *code) {
 void end_running(Running *running) {
   Code *code = running->code;
   const Thread *t = enter();
-  const bool is_alone = t && t->next == running->next && t->epoch == running->epoch;
-  const bool is_short = is_alone && now_ticks() - running->region.t0 < g_minimum_ticks;
+  const bool is_alone = t && is_unchanged(t, running->records);
+  const bool is_short = is_alone && now_ticks() - running->region.t0 < g_function_minimum_ticks;
   if (!is_short || !drop_region(running->region)) end_region(running->region, {}, false);
   --code->running;
   code->short_calls = is_short ? code->short_calls + 1 : 0;
@@ -334,13 +329,6 @@ int start(void *) {
   return 0;
 }
 
-uint64_t minimum_ticks() {
-  string_view text = g_session.environment[Setting::TAILRACE_FUNCTION_MINIMUM];
-  uint64_t us;
-  if (!take_decimal(text, us) || !text.empty()) us = kDefaultMinimumUs;
-  return static_cast<uint64_t>((static_cast<unsigned __int128>(us * 1000) << 32) / g_session.reference_rate_q32);
-}
-
 }  // namespace
 
 void find_python() {
@@ -356,7 +344,7 @@ void find_python() {
   // The program's next dlerror() must not report these.
   if (!has_all) dlerror();
   if (has_all && g_stacks.on) find_python_stacks();
-  g_minimum_ticks = minimum_ticks();
+  g_function_minimum_ticks = function_minimum_ticks();
   g_python_waits.store(has_all, std::memory_order_relaxed);
 }
 

@@ -17,7 +17,12 @@ namespace tailrace {
 // The begin of a call; false where this thread records nothing.
 class Call {
  public:
-  Call() : t0_(enter() ? now_ticks() : 0) {}
+  __attribute__((always_inline)) Call() : t0_(0) {
+    if (!enter()) return;
+    const auto frame = reinterpret_cast<uintptr_t>(__builtin_dwarf_cfa());
+    if (__builtin_expect(frame > t_innermost_frame, 0)) leave_functions(frame);
+    t0_ = now_ticks();
+  }
   // A call that began before the object was made.
   explicit Call(uint64_t t0) : t0_(enter() ? t0 : 0) {}
   explicit operator bool() const { return t0_ != 0; }

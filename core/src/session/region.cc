@@ -166,6 +166,7 @@ bool drop_region(Region &region) {
   t_context = region.outer;
   t_region = region.outer_id;
   region.slot->mark.store(make_mark(kEmptyRecord, static_cast<uint16_t>(t->epoch)), std::memory_order_release);
+  ++t->dropped_regions;
   return true;
 }
 

@@ -65,6 +65,16 @@ void begin_region(Region &region, const RegionDefinition *definition, const Regi
 // keys: all of them, where `changed` or the region had some from its begin.
 void end_region(Region &region, const RegionKeys &keys, bool changed);
 
+// What a thread has recorded by now, but for regions that were dropped.
+struct RecordMark {
+  const Slot *next;
+  uint32_t epoch, dropped;
+};
+inline RecordMark mark_records(const Thread *t) { return {t->next, t->epoch, t->dropped_regions}; }
+inline bool is_unchanged(const Thread *t, const RecordMark &mark) {
+  return t->epoch == mark.epoch && t->next - mark.next == static_cast<int32_t>(t->dropped_regions - mark.dropped);
+}
+
 // Ends a region as if it had not been. False where its event is sealed already: it must be ended.
 bool drop_region(Region &region);
 

@@ -28,6 +28,7 @@
 #include "format/seccomp_filter.h"
 #include "linker/libc_memory.h"
 #include "linker/lookup.h"
+#include "session/function_calls.h"
 #include "session/hand_over.h"
 #include "session/ledger.h"
 #include "session/libraries.h"
@@ -428,6 +429,7 @@ void stop_tracing() {
 
 void release_thread(Thread *t) {
   settle_library();
+  release_function_calls();
   // Of calls that were cancelled.
   t->accounts = 0;
   t->captured_to = nullptr;

@@ -2,7 +2,7 @@
 //
 //   process ── g_session: Session
 //                │
-//                ├─ wiped ──────────► WipedOnFork      one page that fork(2) zeroes: `alive` and the three locks
+//                ├─ wiped ──────────► WipedOnFork      one page that fork(2) zeroes: `alive` and the locks
 //                ├─ root ───────────► Context          the process's own tags; never freed (session/root_context.h)
 //                ├─ threads ────────► Thread ─► Thread ─► ...        never freed; an ended thread's is used again
 //                │                      │         │
@@ -35,6 +35,7 @@
 //
 // Locks, in the order in which a thread that takes more than one takes them:
 //
+//   functions  what is known of the program's functions (layers/native_functions.cc)
 //   sealing    scratch, seal_stack, the trace file, a segment while it is emptied
 //   table      contexts, memory for file slots, the list of threads, segments' numbers, the reserve
 //   reaping    the readings around a wait (session/child_account.h); no other lock is taken under it
@@ -85,6 +86,7 @@ struct Thread {
   int64_t captured[2];
   uint32_t accounts;
   uint32_t regions;              // the number of the last one (session/region.h)
+  uint32_t dropped_regions;      // slots of those that left none
   uint64_t calls_without_stack;  // since the last one that had one for its number (session/stacks.h)
   struct StackRoom *stack_room;
 };
@@ -97,6 +99,7 @@ struct WipedOnFork {
   Lock sealing;
   Lock table;
   Lock reaping;
+  Lock functions;
 };
 
 // What the managers' variables gave, and those of the root context's tags that come from it. Never changed or freed.
@@ -186,6 +189,12 @@ extern __thread Thread *t_thread_before_vfork;
 extern __thread uint32_t t_confined;
 // The stream whose lock this thread holds around a call (hooks/stream.h).
 extern __thread void *t_held_stream;
+
+// The frame of the innermost call of a function that is a region (session/function_calls.h): what runs with its caller's
+// frame above it is outside of that call.
+constexpr uintptr_t kNoFrame = UINTPTR_MAX;
+extern __thread uintptr_t t_innermost_frame;
+void leave_functions(uintptr_t frame);
 
 Thread *enter_slowly();
 
