@@ -189,7 +189,8 @@ def captured_by_dftracer(mode: str, method: str, folder: Path) -> list[int]:
         **({"LD_PRELOAD": f"{package}/lib64/libdftracer_preload.so"} if mode == "PRELOAD" else {}),
     }
     words = [python, folder / "theirs.py", folder / "data", method, FILES, EPOCHS, WORKERS]
-    done = subprocess.run(list(map(str, words)), env=env, check=False, capture_output=True, timeout=60)
+    # It writes a log of its own where it is started.
+    done = subprocess.run(list(map(str, words)), env=env, cwd=folder, check=False, capture_output=True, timeout=60)
     lines: list[Line] = []
     for trace in traces.iterdir():
         data = trace.read_bytes()
