@@ -12,6 +12,7 @@ FILES = {
     "maestro": ("tailrace.maestro", "shell"),
     "make": ("tailrace.make", "tailrace.mk"),
     "makeflow": ("tailrace.makeflow", "wrapper"),
+    "merlin": ("tailrace.merlin", "shell"),
     "nextflow": ("tailrace.nextflow", "tailrace.config"),
     "snakemake": ("tailrace.snakemake", "log_handler.py"),
 }
@@ -27,6 +28,7 @@ def command(manager: str, begin: tuple[str, str] | None) -> None:
         make -f Makefile -f "$(tailrace adapter make)"
         makeflow --wrapper "$(tailrace adapter makeflow) %%" flow.mf
         tailrace adapter maestro              for a study: `batch: {shell: THIS}`
+        tailrace adapter merlin               the same
         nextflow -c "$(tailrace adapter nextflow)" run main.nf
         snakemake --log-handler-script "$(tailrace adapter snakemake)" ...    Snakemake 7
     """

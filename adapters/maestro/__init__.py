@@ -1,4 +1,4 @@
-"""Tracing for Maestro and Merlin: the shell by which the scripts of their steps are run.
+"""Tracing for Maestro: the shell by which the scripts of their steps are run.
 
     tailrace run -o run -- maestro run -fg study.yaml        with `batch: {shell: <tailrace adapter maestro>}`
     tailrace declare --from STUDY run

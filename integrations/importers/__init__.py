@@ -4,12 +4,12 @@ Each module has an IMPORTER (tailrace.integrations.importing), and reads without
 """
 
 from tailrace.integrations import managers, wfformat
-from tailrace.integrations.importers import airflow, cwlprov, maestro, makeflow, nextflow, slurm, snakemake
+from tailrace.integrations.importers import airflow, cwlprov, maestro, makeflow, merlin, nextflow, slurm, snakemake
 from tailrace.integrations.importing import Importer
 
 OURS: tuple[Importer, ...] = (
     wfformat.IMPORTER,
-    *(one.IMPORTER for one in (airflow, cwlprov, maestro, makeflow, nextflow, slurm, snakemake)),
+    *(one.IMPORTER for one in (airflow, cwlprov, maestro, makeflow, merlin, nextflow, slurm, snakemake)),
 )
 
 

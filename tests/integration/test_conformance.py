@@ -281,6 +281,40 @@ def test_maestro(tmp_path: Path) -> None:
     assert not verdict.faults, "\n".join(verdict.faults)
 
 
+# Merlin
+
+STUDY_OF_MERLIN = STUDY.replace("sh step.sh data/merged ok @SORTED@", "sh step.sh data/merged once @SORTED@ || @AGAIN@")
+STUDY_OF_MERLIN = STUDY_OF_MERLIN.replace("always data/merged", "always data/merged || exit $(MERLIN_RAISE_ERROR)")
+
+
+def test_merlin(tmp_path: Path) -> None:
+    merlins = all_on_path("merlin")
+    if not merlins:
+        pytest.skip("no merlin in an environment on PATH: pip install merlin 'celery<5.5'")
+
+    def run(folder: Path, workflow: list[Step]) -> Path:
+        made = [step for step in workflow if step.stage == "sort"]
+        study = STUDY_OF_MERLIN.replace("@WORK@", str(folder)).replace("@SORTED@", " ".join(one.out for one in made))
+        study = study.replace("@NAMES@", json.dumps([step.name for step in made])).replace(
+            "@AGAIN@", "exit $(MERLIN_RETRY)"
+        )
+        (folder / "study.yaml").write_text(study.replace("@SHELL@", run_cli("adapter", "merlin").stdout.strip()))
+        words = [merlins[-1].program, "run", "--local", "study.yaml"]
+        done = run_cli(
+            "run", "-o", folder / "run", "--", *words, cwd=folder, env=clean_environment({"HOME": str(folder)})
+        )
+        assert "by request from the user" in done.stderr + done.stdout, done.stdout + done.stderr
+        (study_folder,) = folder.glob("flow_*")
+        done = run_cli("declare", "--from", study_folder, folder / "run")
+        assert done.returncode == 0, done.stderr
+        return folder / "run"
+
+    version = merlins[-1].version.split()[-1]
+    verdict = judged(Adapter("Merlin", version, run, names=("ab", "c.d"), files=False), tmp_path)
+    # Merlin counts tries, and keeps nothing of those that failed.
+    assert verdict.faults == ["retries: the tries [] failed"], "\n".join(verdict.faults)
+
+
 # Slurm
 
 

@@ -173,6 +173,66 @@ def test_steps_of_maestro_depend_on_those_with_their_parameters(tmp_path: Path) 
         imported(tmp_path)
 
 
+SPECIFICATION = """
+description: {name: flow}
+study:
+    - {name: make, run: {cmd: "seq $(N)"}}
+    - {name: sim, run: {cmd: "cat $(make.workspace)/made $(X)", depends: [make]}}
+    - {name: one, run: {cmd: "cat $(sim.workspace)/$(MERLIN_SAMPLE_PATH)/out", depends: [sim]}}
+    - {name: two, run: {cmd: "wc $(MERLIN_SAMPLE_ID)", depends: [sim]}}
+    - {name: all, run: {cmd: "cat $(one.workspace)/*", depends: [one_*]}}
+    - {name: after, run: {cmd: "date", depends: [all]}}
+    - {name: sampled, run: {cmd: "echo $(X)", depends: [all]}}
+global.parameters: {N: {values: [1, 2], label: N.%%}, M: {values: [a, b], label: M.%%}}
+merlin: {samples: {column_labels: [X]}}
+"""
+
+
+def status_of_merlin(folder: Path, instance: str, **rows: tuple[str, str]) -> None:
+    states = {
+        workspace.replace("__", "/"): {"status": state, "return_code": code, "restarts": 0}
+        for workspace, (state, code) in rows.items()
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "MERLIN_STATUS.json").write_text(json.dumps({instance: {"parameters": {"cmd": None}, **states}}))
+
+
+def test_steps_of_merlin_depend_on_those_with_their_parameters_and_samples(tmp_path: Path) -> None:
+    (tmp_path / "merlin_info").mkdir()
+    (tmp_path / "merlin_info/flow.expanded.yaml").write_text(SPECIFICATION)
+    good = ("FINISHED", "MERLIN_SUCCESS")
+    for number in ("1", "2"):
+        folder = f"N.{number}"
+        status_of_merlin(tmp_path / "make" / folder, f"make_{folder}", **{f"make/{folder}": good})
+        for step in ("sim", "one"):
+            rows = {f"{step}/{folder}/{sample}": good for sample in ("0", "1")}
+            status_of_merlin(tmp_path / step / folder, f"{step}_{folder}", **rows)
+    status_of_merlin(tmp_path / "all", "all", all=("UNKNOWN", "MERLIN_UNRECOGNIZED"))
+    (tmp_path / "all/MERLIN_FINISHED").touch()
+    tasks = {task.names[0]: task for task in imported(tmp_path).tasks}
+    both = ("sim_N.1/0", "sim_N.1/1")
+    ones = tuple(f"one_N.{number}/{sample}" for number in "12" for sample in "01")
+    assert {name: task.after for name, task in tasks.items() if "N.2" not in name} == {
+        "make_N.1": (),
+        "sim_N.1/0": ("make_N.1",),
+        "sim_N.1/1": ("make_N.1",),
+        "one_N.1/0": both,
+        "one_N.1/1": both,
+        "all": ones,
+        "after": ("all",),
+    }
+    rows = {name: (task.stage, task.status, task.tries, task.error) for name, task in tasks.items()}
+    assert rows["sim_N.2/1"] == ("sim", "done", 1, None)
+    assert rows["all"] == ("all", "failed", 1, "MERLIN_UNRECOGNIZED") and tasks["all"].t_end_ns is None
+    assert rows["after"] == ("after", "dep_failed", 0, None)
+    (tmp_path / "make/N.1/MERLIN_STATUS.json").write_text('{"make_N.1": ')
+    torn = {task.names[0]: task.status for task in imported(tmp_path).tasks}
+    assert torn["make_N.1"] == "" and torn["make_N.2"] == "done"
+    (tmp_path / "merlin_info/flow.expanded.yaml").write_text("study: [")
+    with pytest.raises(UsageError, match="flow.expanded.yaml is not YAML"):
+        imported(tmp_path)
+
+
 def test_the_rules_of_makeflow(tmp_path: Path) -> None:
     rules = [
         {"command": "seq 5 > a.txt", "inputs": [], "outputs": ["a.txt"], "category": "make"},
