@@ -130,6 +130,25 @@ def test_the_installed_launcher_traces_without_python(consumer: Path, tmp_path: 
     assert refused.returncode == 1 and "pip install tailrace" in refused.stderr
 
 
+@pytest.mark.skipif(sanitizer.CHOSEN != "", reason="a core with a sanitizer is built without the launcher")
+def test_a_command_whose_launcher_cannot_be_loaded_says_why(consumer: Path, tmp_path: Path) -> None:
+    prefix = shutil.copytree(consumer.parent / "prefix", tmp_path / "prefix", symlinks=True)
+    (plugin,) = prefix.glob("lib*/**/libtailrace-plugin.so")
+    plugin.write_bytes(b"cut off")
+    command = [prefix / "bin/tailrace", "run", "true"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"tailrace: its launcher can't be loaded: {plugin}" in done.stderr
+
+
+@pytest.mark.skipif(sanitizer.CHOSEN != "", reason="a core with a sanitizer is built without the launcher")
+def test_the_command_has_neither_a_launcher_nor_a_c_plus_plus_library(consumer: Path) -> None:
+    command = consumer.parent / "prefix/bin/tailrace"
+    listed = subprocess.run(["nm", "--demangle", command], check=True, capture_output=True, text=True).stdout
+    assert "main" in listed
+    assert not [line for line in listed.splitlines() if "tailrace::launcher::run" in line or "operator new" in line]
+
+
 @pytest.mark.skipif(shutil.which("pkg-config") is None, reason="no pkg-config")
 def test_pkg_config_and_the_man_pages_are_installed(consumer: Path, tmp_path: Path) -> None:
     prefix = consumer.parent / "prefix"
