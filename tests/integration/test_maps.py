@@ -1,6 +1,7 @@
 """Mappings of files: which part of which file, by which calls; and the edges that shared ones make."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -97,3 +98,15 @@ def test_a_store_by_one_process_and_a_read_by_another_are_an_edge(
             programs[graph.nodes[v]["pid"]] for _, v, d in graph.out_edges(node, data=True) if d["kind"] == "read"
         }
         assert writers == {"maps"} and "cat" in readers
+
+
+def test_shared_memory_of_a_module_that_brings_its_own_part_of_libc(
+    run_traced: TracedCommand, tmp_path: Path, shared_memory: str
+) -> None:
+    """Before glibc 2.34 shm_open is librt's, which Python loads for the module that calls it, and for no other."""
+    script = "import sys, multiprocessing.shared_memory as shared; "
+    script += "made = shared.SharedMemory(sys.argv[1], create=True, size=4096); made.close(); made.unlink()"
+    run_traced(sys.executable, "-c", script, shared_memory)
+    seen = read_run(tmp_path / "run")
+    (opened,) = seen.named("shm_open")
+    assert (seen.path(opened) or "").endswith(shared_memory)

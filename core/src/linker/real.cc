@@ -22,6 +22,22 @@ namespace {
 // By the linker's marks around this library. dladdr searches a library's whole symbol table: 60 us for libc.
 bool is_ours(void *address) { return address >= __ehdr_start && address < _end; }
 
+// Libraries of their own before glibc 2.34. A module that is loaded for itself brings its own along, where RTLD_NEXT
+// does not look: that of Python's shared memory has librt.
+constexpr const char *kPartsOfLibc[] = {"librt.so.1", "libpthread.so.0", "libutil.so.1", "libresolv.so.2"};
+
+void *find_in_parts_of_libc(const char *symbol) {
+  auto *open = reinterpret_cast<void *(*)(const char *, int)>(find_real(Fn::f_dlopen));
+  for (const char *name : kPartsOfLibc) {
+    void *handle = open ? open(name, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
+    void *p = handle ? real_dlsym(handle, symbol) : nullptr;
+    // Left open, so that the library stays where its function is known to be.
+    if (p && !is_ours(p)) return p;
+    if (handle) dlclose(handle);
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 void *find_real(Fn f) {
@@ -54,6 +70,10 @@ void *find_real_for(Fn f, void *caller) {
 
 void *resolve_real(Fn f) {
   if (void *p = find_real(f)) return p;
+  if (void *p = find_in_parts_of_libc(function(f).symbol.data())) {
+    g_real[static_cast<size_t>(f)].store(p, std::memory_order_relaxed);
+    return p;
+  }
   char message[256];
   Writer w(message, sizeof message);
   w << "tailrace: this C library has no " << function(f).symbol.view() << ", which the program calls\n";
