@@ -12,6 +12,7 @@ import pytest
 
 from support import sanitizer
 from support.commands import TracedCommand, run_cli
+from support.distribution import make_sdist
 from support.flux_instance import FluxInstance, FluxPlugins, require_flux, require_plugins, start_traced
 from support.harm import Harm
 from support.run_files import Line, Trace, read_declared
@@ -132,3 +133,9 @@ def second_copy(flux_plugins: FluxPlugins, tmp_path: Path) -> dict[str, str]:
     subprocess.run(["objcopy", "--strip-debug", "--add-section", f".other={__file__}", str(plugin)], check=True)
     assert plugin.read_bytes() != (flux_plugins.shell_folder / plugin.name).read_bytes()
     return {"FLUX_SHELL_RC_PATH": str(package / "flux" / "etc" / "shell")}
+
+
+@pytest.fixture(scope="session")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution of the tree (support/distribution.py)."""
+    return make_sdist(tmp_path_factory.mktemp("sdist"))

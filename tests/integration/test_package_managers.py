@@ -6,35 +6,14 @@ those of conda, EasyBuild and Apptainer read theirs.
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import tailrace
-
-ROOT = Path(__file__).parents[2]
-NAME = f"tailrace-{tailrace.__version__}"
-CLEAN = {key: value for key, value in os.environ.items() if not key.startswith(("TAILRACE_", "PYTHON", "LD_"))}
-
-
-def step(*command: str | Path, **options: Any) -> str:
-    """Runs a command; what it printed."""
-    words = [str(word) for word in command]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, **{"env": CLEAN, **options})
-    assert done.returncode == 0, f"{' '.join(words)}\n{(done.stdout + done.stderr)[-4000:]}"
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("build")
-    folder = tmp_path_factory.mktemp("sdist")
-    step(sys.executable, "-m", "build", "--sdist", "--outdir", folder, ROOT)
-    return folder / f"{NAME}.tar.gz"
+from support.distribution import CLEAN, NAME, ROOT, step
 
 
 @pytest.fixture(scope="module")
