@@ -26,7 +26,7 @@ LEVELS = ("workflow", "stage", "task", "process")
     "--hash",
     "hashed",
     is_flag=True,
-    help="For wfformat, rocrate, prov and openlineage: add the SHA-256 of what is still there as the run left it.",
+    help="Add the SHA-256 of each file that is still there as the run left it; not in perfetto.",
 )
 @scheduler_option
 @strict_option

@@ -67,8 +67,8 @@ def export(
         output: a file, gzip'd when its name ends in .gz; None: standard output. The name appears when all is written.
             A folder where the format's file has a fixed name (rocrate) is one to put it in.
         level: of the graph formats, one of `dataflow.LEVELS`; default: task.
-        hashed: with SHA-256 checksums of the files that are still on this machine as the run left them; of the formats
-            of tasks and versions of files.
+        hashed: with SHA-256 checksums of the files that are still on this machine as the run left them; of all formats
+            but perfetto.
 
     Returns: what of the run the format can't hold, in words; empty when it holds all.
 
@@ -84,14 +84,14 @@ def export(
     if level is not None and not form.leveled:
         graphs = ", ".join(name for name, f in FORMATS.items() if f.leveled)
         raise QueryError(f"the format {to} has no levels; those that have are {graphs}")
-    if hashed and form.hashed is None:
-        those = ", ".join(name for name, f in FORMATS.items() if f.hashed)
+    if hashed and not form.has_checksums:
+        those = ", ".join(name for name, f in FORMATS.items() if f.has_checksums)
         raise QueryError(f"the format {to} has no checksums; those that have are {those}")
     if hashed:
         from tailrace.analyzer.insights.present_files import check_names
 
         check_names(run.meta)
-    write = form.hashed if hashed and form.hashed else partial(form.write_level, level=level)
+    write = partial(form.write_as, level=level, hashed=hashed)
     if output is None:
         return write(run, sys.stdout)
     path = Path(output)

@@ -1,6 +1,6 @@
-"""Checksums of a lineage's files: of those that are still on this machine as the run left them.
+"""Checksums of versions of files: of those that are still on this machine as the run left them.
 
-    artifacts --PresentFiles--> Artifact.sha256, and notes on those that have none
+    versions --PresentFiles--> Checksums.of(version), and notes on those that have none
 
 Invariant: a checksum belongs to the bytes of its version. So only the last version of a file has one, and only if
 nobody changed the file since (insights/present_files.py).
@@ -9,8 +9,6 @@ nobody changed the file since (insights/present_files.py).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,9 +16,6 @@ from tailrace.analyzer.edges.edge_table import STREAM_TYPES
 from tailrace.analyzer.insights.present_files import ANOTHER, CHANGED, GONE, SAME, UNREADABLE, PresentFiles
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.util.formatting import count_text
-
-if TYPE_CHECKING:
-    from tailrace.analyzer.exports.lineage import Artifact
 
 _OLDER = "older"
 _REASONS = {
@@ -32,27 +27,33 @@ _REASONS = {
 }
 
 
-def add_checksums(m: Model, artifacts: Sequence[Artifact]) -> list[str]:
-    """Sets `sha256` (hex) of the artifacts whose bytes are still there; reads these files. Returns a note on the
-    others."""
-    table = m.versions.table
-    file, number = (table[name].to_numpy(dtype=np.int64) for name in ("file", "number"))
-    last = np.full(len(m.table.files), -1, dtype=np.int64)
-    np.maximum.at(last, file, number)
-    streams = m.table.files["ftype"].isin(STREAM_TYPES).to_numpy()
-    present = PresentFiles(m)
-    reasons: Counter[str] = Counter()
-    for artifact in artifacts:
-        code = int(file[artifact.version])
-        if streams[code]:
-            continue
-        state = _OLDER
-        if int(number[artifact.version]) == last[code]:
-            now = present.of(code)
-            state, artifact.sha256 = now.state, now.sha256 if now.state == SAME else None
-        reasons[state] += 1
-    without = reasons.total() - reasons.pop(SAME, 0)
-    if not without:
-        return []
-    words = ", ".join(f"{reasons[state]:,} {words}" for state, words in _REASONS.items() if reasons[state])
-    return [f"without a checksum: {count_text(without, 'version')} of files ({words})"]
+class Checksums:
+    """The checksums of a model's versions. Reads each file once."""
+
+    def __init__(self, m: Model) -> None:
+        self._file, self._number = (m.versions.table[name].to_numpy(dtype=np.int64) for name in ("file", "number"))
+        self._last = np.full(len(m.table.files), -1, dtype=np.int64)
+        np.maximum.at(self._last, self._file, self._number)
+        self._streams = m.table.files["ftype"].isin(STREAM_TYPES).to_numpy()
+        self._present = PresentFiles(m)
+        self._asked: Counter[str] = Counter()
+
+    def of(self, version: int) -> str | None:
+        """The SHA-256 (hex) of a version, by its row in the model's table; None where its bytes are not there."""
+        code = int(self._file[version])
+        if self._streams[code]:
+            return None
+        state, sha256 = _OLDER, None
+        if int(self._number[version]) == self._last[code]:
+            now = self._present.of(code)
+            state, sha256 = now.state, now.sha256 if now.state == SAME else None
+        self._asked[state] += 1
+        return sha256
+
+    def notes(self) -> list[str]:
+        """A note on the versions that were asked for and have none."""
+        without = self._asked.total() - self._asked[SAME]
+        if not without:
+            return []
+        words = ", ".join(f"{self._asked[state]:,} {words}" for state, words in _REASONS.items() if self._asked[state])
+        return [f"without a checksum: {count_text(without, 'version')} of files ({words})"]

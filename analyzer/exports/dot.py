@@ -46,7 +46,10 @@ def _node(attributes: Attributes) -> dict[str, str | list[str]]:
     if attributes["kind"] == "file":
         shape = SHAPES.get(str(attributes["ftype"]), SHAPES["file"])
         named = f"{label} @{attributes['version']}"
-        return {"label": named, "tooltip": str(attributes["path"]), "shape": shape, "style": "solid"}
+        tooltip = (
+            f"{attributes['path']} sha256 {attributes['sha256']}" if "sha256" in attributes else attributes["path"]
+        )
+        return {"label": named, "tooltip": str(tooltip), "shape": shape, "style": "solid"}
     if attributes["kind"] == "dataset":
         tooltip = f"{attributes['path']} {attributes['dataset']}"
         return {"label": label, "tooltip": tooltip, "shape": "cylinder", "style": "solid"}

@@ -23,7 +23,7 @@ class Format:
         what: what it is and for which tool.
         graph: of a graph format, the writer of a graph of `graphs.graph`.
         file_name: the name of its file where that is fixed.
-        hashed: of a format that has checksums, `write` with those of the files that are still there.
+        hashed: of a format that has checksums and is no graph, `write` with those of the files that are still there.
     """
 
     write: RunWriter
@@ -37,12 +37,19 @@ class Format:
         """Whether it has levels: a graph has."""
         return self.graph is not None
 
-    def write_level(self, run: AnalyzedRun, file: TextIO, level: str | None) -> list[str]:
-        """Writes a run at a level, which is None where the format has none."""
-        if self.graph is None or level is None:
-            return self.write(run, file)
-        self.graph(_annotated(run, level), file)
-        return []
+    @property
+    def has_checksums(self) -> bool:
+        """Whether it has a place for the checksums of files."""
+        return self.hashed is not None or self.graph is not None
+
+    def write_as(self, run: AnalyzedRun, file: TextIO, level: str | None, hashed: bool) -> list[str]:
+        """Writes a run at a level, which is None where the format has none, with checksums or without."""
+        if self.graph is not None:
+            graph = _annotated(run, level or "task")
+            notes = _add_checksums(run, graph) if hashed else []
+            self.graph(graph, file)
+            return notes
+        return (self.hashed if hashed and self.hashed else self.write)(run, file)
 
 
 def graph_format(graph: GraphWriter, what: str) -> Format:
@@ -53,6 +60,21 @@ def graph_format(graph: GraphWriter, what: str) -> Format:
         return []
 
     return Format(write, what, graph=graph)
+
+
+def _add_checksums(run: AnalyzedRun, graph: Graph) -> list[str]:
+    """Sets `sha256` of the versions of files that are nodes and still there; returns a note on the others."""
+    from tailrace.analyzer.exports.checksums import Checksums
+    from tailrace.analyzer.model import dataflow
+
+    m = dataflow.model(run)
+    checksums = Checksums(m)
+    for version in range(len(m.versions.table)):
+        node = dataflow.file_id(m, version)
+        sha256 = checksums.of(version) if node in graph else None
+        if sha256 is not None:
+            graph.nodes[node]["sha256"] = sha256
+    return checksums.notes()
 
 
 def _annotated(run: AnalyzedRun, level: str) -> Graph:

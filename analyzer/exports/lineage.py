@@ -24,7 +24,7 @@ import pandas as pd
 
 from tailrace.analyzer.edges import edge_table, file_classes
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.exports.checksums import add_checksums
+from tailrace.analyzer.exports.checksums import Checksums
 from tailrace.analyzer.model import dataflow, outcomes
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store.processes import Process, keys
@@ -129,7 +129,10 @@ def lineage(run: AnalyzedRun | Model, hashed: bool = False) -> Lineage:
     ordered = [jobs[activity] for activity in order]
     notes = _notes(m, kept)
     if hashed:
-        notes += add_checksums(m, artifacts)
+        checksums = Checksums(m)
+        for artifact in artifacts:
+            artifact.sha256 = checksums.of(artifact.version)
+        notes += checksums.notes()
     if not isinstance(run, Model):
         notes += _add_declared(run, ordered)
     return Lineage(ordered, artifacts, notes)

@@ -59,6 +59,9 @@ def checksums(form: str, documents: list[Any]) -> set[tuple[str, str, str]]:
         files = [row for row in documents[0]["workflow"]["specification"]["files"] if "tailrace" in row]
         words = [(row["id"].rsplit("/", 1)[-1], row["tailrace"]["sha256"]) for row in files]
         return {(*f"{name}#".split("#")[:2], digest) for name, digest in words}
+    if form == "json":
+        nodes = [node for node in documents[0]["nodes"] if "sha256" in node]
+        return {(Path(node["path"]).name, str(node["version"]), node["sha256"]) for node in nodes}
     sets = [row for event in documents for row in (*event["inputs"], *event["outputs"])]
     return {
         (row["name"].rsplit("/", 1)[-1], row["facets"]["version"]["datasetVersion"], row["facets"][key]["sha256"])
@@ -67,7 +70,7 @@ def checksums(form: str, documents: list[Any]) -> set[tuple[str, str, str]]:
     }
 
 
-@pytest.mark.parametrize("form", ["wfformat", "rocrate", "prov", "openlineage"])
+@pytest.mark.parametrize("form", ["wfformat", "rocrate", "prov", "openlineage", "json"])
 def test_only_versions_that_are_still_there_have_a_checksum(run: Path, form: str) -> None:
     documents, said = exported(run, form, "--hash")
     found = checksums(form, documents)
@@ -88,10 +91,16 @@ def test_a_crate_defines_its_term_for_checksums(run: Path) -> None:
     assert plain["@context"] == "https://w3id.org/ro/crate/1.1/context"
 
 
-def test_formats_without_checksums_say_which_have_them(run: Path) -> None:
-    done = run_cli("export", run, "--to", "dot", "--hash")
+@pytest.mark.parametrize("form", ["graphml", "dot"])
+def test_nodes_of_a_graph_have_the_checksums(run: Path, form: str) -> None:
+    written = run_cli("export", run, "--to", form, "--hash").stdout
+    assert [written.count(hashlib.sha256(text).hexdigest()) for text in KEPT.values()] == [1, 1]
+
+
+def test_a_format_without_checksums_says_which_have_them(run: Path) -> None:
+    done = run_cli("export", run, "--to", "perfetto", "--hash")
     assert done.returncode == 1
-    assert "the format dot has no checksums; those that have are openlineage, prov, rocrate, wfformat" in " ".join(
+    assert "the format perfetto has no checksums; those that have are dot, graphml, json," in " ".join(
         done.stderr.split()
     )
 

@@ -603,7 +603,7 @@ class TestFailures:
         run = failing_run()
         texts = {form: io.StringIO() for form in ("dot", "graphml", "json")}
         for form, file in texts.items():
-            assert exports.FORMATS[form].write_level(run, file, level) == []
+            assert exports.FORMATS[form].write_as(run, file, level, hashed=False) == []
         nodes = {node["task"]: node for node in json.loads(texts["json"].getvalue())["nodes"] if "task" in node}
         assert (nodes["a"]["status"], nodes["a"]["tries"]) == ("failed", 2) and "OSError" in nodes["a"]["error"]
         assert "fillcolor" in texts["dot"].getvalue() and "failed" in texts["graphml"].getvalue()
