@@ -8,7 +8,9 @@ Order is happens-before (happens_before.py): the order inside a task, fork, exit
 sockets, declared dependencies and waits, which hold for inner tasks too; a task and its inner tasks are ordered. Times
 alone order nothing, but a pair of which the manager submitted the later task when the other one was over could not
 overlap: it is marked `in_time`. Accesses that overlap in time have no order. A task's own processes and threads are
-taken to be ordered. A task that waited for another one is ordered with it, also when that one ran again later.
+taken to be ordered. A task that waited for another one is ordered with it, also when that one ran again later. What
+orders the ranks of a parallel program outside of tasks, the messages of MPI, is not recorded: their pairs are marked
+`ranks`, and said to be no more than not known.
 
 Shared memory of two processes outside of tasks, in a run with tasks, belongs to the workflow manager and is left out.
 
@@ -26,11 +28,12 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table
+from tailrace.analyzer.insights.access_patterns import ranks_of
 from tailrace.analyzer.insights.happens_before import HappensBefore
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.tabular import Tabular
-from tailrace.analyzer.util.types import Ints
+from tailrace.analyzer.util.types import Ints, Objects
 
 DURING, BEFORE, WRITERS = "read during write", "read before write", "two writers"
 COLUMNS = [
@@ -46,6 +49,7 @@ COLUMNS = [
     "second_ns",
     "overlap",
     "in_time",
+    "ranks",
 ]
 MAX_PAIRS = 2_000_000
 """Pairs of accesses that are compared; past it files are left out, and counted."""
@@ -59,8 +63,8 @@ class Conflicts(Tabular):
     """
     rows: columns `COLUMNS`: first and second are tasks (of a read and a write the reader is first), bytes in conflict,
         the first of the common ranges (start, end), when each access began, overlap (they overlapped in time), in_time
-        (the manager submitted the later task when the other one was over); those that overlapped first, those in time
-        last, then by bytes.
+        (the manager submitted the later task when the other one was over), ranks (they are two ranks of parallel
+        programs); those that overlapped first, those in time last, then by bytes.
     unknown: pairs of tasks at one file that nothing orders, and whose offsets are not known.
     unchecked: pairs past `MAX_PAIRS` and `MAX_WALKS`.
     """
@@ -205,10 +209,21 @@ def _table(inputs: Inputs, bursts: pd.DataFrame, rows: pd.DataFrame) -> pd.DataF
             "in_time": rows["in_time"].to_numpy(),
         }
     )
+    rank = _ranks(inputs)
+    one, other = (rank[out[end].to_numpy()] for end in ("first", "second"))
+    out["ranks"] = (one != "") & (other != "") & (one != other)
     out["path"] = inputs.m.paths[out["file"].to_numpy()]
     out = out.sort_values(["overlap", "in_time", "bytes"], ascending=[False, True, False], kind="stable")
     result: pd.DataFrame = out.drop_duplicates(["kind", "file", "first", "second"])[COLUMNS].reset_index(drop=True)
     return result
+
+
+def _ranks(inputs: Inputs) -> Objects:
+    """The rank of each task that is a process, "" for others."""
+    found = np.full(len(inputs.tasks), "", dtype=object)
+    found[inputs.of_who] = ranks_of(inputs)
+    found[(inputs.tasks["task"] != "").to_numpy(dtype=np.bool_)] = ""
+    return found
 
 
 def _task_pairs(bursts: pd.DataFrame, pairs: pd.DataFrame) -> int:

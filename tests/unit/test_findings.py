@@ -383,6 +383,15 @@ def rank_imbalance() -> FakeRun:
     return story.run(process_ranks=pd.DataFrame(ranks))
 
 
+def conflicts_of_ranks() -> FakeRun:
+    """Two ranks without a task, and one behind the other."""
+    story = Story()
+    story.write("/f", 0, 100, pid=1, rank="0")
+    story.write("/f", 0, 100, pid=2, rank="1", at_ms=1)
+    ranks = [{"host": "n1", "pid": pid, "start": "", "rank": str(pid - 1)} for pid in (1, 2)]
+    return story.run(process_ranks=pd.DataFrame(ranks))
+
+
 def misaligned_calls() -> FakeRun:
     """4 KiB each, behind a head of 100 B: in u with a gap between two, in v one behind the other. In w there is no
     head, and of x no block is known."""
@@ -478,6 +487,11 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     "same bytes, in order this time": (
         conflicts_in_order,
         "a and b wrote the same 200 B of /f; in order this time: one was submitted after the other had ended",
+    ),
+    "same bytes, by ranks": (
+        conflicts_of_ranks,
+        "process n1:1 and process n1:2 wrote the same 100 B of /f, two ranks; whether messages between them order that"
+        " is not recorded",
     ),
     "critical path gaps": (
         critical_path,
@@ -622,10 +636,11 @@ def overlap(rows: Rows, finding: Finding) -> int:
     case = finding.evidence[0]
     accessed: dict[str, set[int]] = {str(case["first"]): set(), str(case["second"]): set()}
     for row in rows:
+        name = row["task"] or f"process {row['host']}:{row['pid']}"
         if row["size"]:
-            accessed[row["task"]].update(range(row["offset"], row["offset"] + row["size"]))
+            accessed[name].update(range(row["offset"], row["offset"] + row["size"]))
         if (row["flags"] or 0) & os.O_TRUNC:
-            accessed[row["task"]].update(range(1 << 16))
+            accessed[name].update(range(1 << 16))
     first, second = accessed.values()
     return len(first & second)
 
@@ -649,7 +664,13 @@ def absent(rows: Rows, finding: Finding) -> bool:
 
 NUMBERS: dict[str, tuple[Callable[[Any, Finding], Any], Callable[[Finding], Any]]] = {
     **dict.fromkeys(
-        ("read during write", "read before write", "two writers", "same bytes, in order this time"),
+        (
+            "read during write",
+            "read before write",
+            "two writers",
+            "same bytes, in order this time",
+            "same bytes, by ranks",
+        ),
         (overlap, lambda f: f.evidence[0]["bytes"]),
     ),
     **dict.fromkeys(

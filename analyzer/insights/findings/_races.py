@@ -20,7 +20,7 @@ QUERY = "tailrace query {run} --path {path} --columns ts,dur,name,dir,task,host,
 def matches(found: Analyses, kind: str, words: Words) -> Iterator[Match]:
     """One match for all conflicts of a kind that overlapped, or could have; it tells of the largest."""
     rows = found.conflicts.rows
-    rows = rows[(rows["kind"] == kind) & ~rows["in_time"].astype(bool)]
+    rows = rows[(rows["kind"] == kind) & ~(rows["in_time"] | rows["ranks"]).astype(bool)]
     if len(rows) == 0:
         return
     named = with_names(found, rows)
@@ -40,7 +40,7 @@ def matches(found: Analyses, kind: str, words: Words) -> Iterator[Match]:
 def with_names(found: Analyses, rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of `Conflicts.rows` as evidence: tasks by name, times in s of the run."""
     inputs = found.inputs
-    named: pd.DataFrame = rows.drop(columns=["file", "first_ns", "second_ns", "in_time"])
+    named: pd.DataFrame = rows.drop(columns=["file", "first_ns", "second_ns", "in_time", "ranks"])
     for end in ("first", "second"):
         named[end] = [inputs.called(int(task)) for task in rows[end]]
     for end in ("first", "second"):

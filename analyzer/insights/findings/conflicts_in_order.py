@@ -14,7 +14,7 @@ from tailrace.analyzer.util.formatting import bytes_text
 def find(found: Analyses) -> Iterator[Match]:
     """All such conflicts, as one match."""
     rows = found.conflicts.rows
-    rows = rows[rows["in_time"].astype(bool)]
+    rows = rows[rows["in_time"].astype(bool) & ~rows["ranks"].astype(bool)]
     if len(rows) == 0:
         return
     named = _races.with_names(found, rows)
