@@ -366,9 +366,7 @@ class Run(Tables):
         function. Reads events on first use, if a function of MPI-IO was called."""
         from tailrace.analyzer.model import collectives
 
-        m = self.insights().inputs.m
-        called = m.table.functions["name"].astype(str).str.startswith("MPI_File_").any()
-        return collectives.of(self if called else None, m.ahead)
+        return collectives.of_model(self, self.insights().inputs.m)
 
     @cached_property
     def waits(self) -> pd.DataFrame:

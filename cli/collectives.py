@@ -23,6 +23,11 @@ def put_collectives(rows: Sequence[Mapping[str, Any]], indent: int = 0) -> None:
     put_left_out(len(rows) - MOST, f"and {count_text(len(rows) - MOST, 'other function')}", indent + 2)
 
 
+def collective_text(total: Mapping[str, int]) -> str:
+    """The sums over all ranks (`Collectives.total`), in words."""
+    return f"{count_text(total['calls'], 'call')} of {count_text(total['ranks'], 'rank')} of MPI-IO, {_parts(total)}"
+
+
 def _total(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return {name: sum(row[name] for row in rows) for name in ("time_ns", "io_ns", "waited_ns", "rest_ns")}
 

@@ -82,6 +82,7 @@ def _summary(run: Run, form: str) -> None:
 
 def _figures(found: Summary) -> list[list[str]]:
     from tailrace.analyzer.util.formatting import time_text
+    from tailrace.cli.collectives import collective_text
 
     ran = [(found.hosts, "host"), (found.jobs, "job"), (found.stages, "stage"), (found.tasks, "task")]
     parts = [count_text(number, word) for number, word in ran if number]
@@ -98,6 +99,7 @@ def _figures(found: Summary) -> list[list[str]]:
         "bandwidth": f"{bytes_text((found.read_bytes + found.written_bytes) / (found.io_ns / 1e9))}/s while calls ran"
         if found.io_ns
         else "",
+        "collective calls": collective_text(found.collectives) if found.collectives else "",
         "processor": "" if found.processor_ns is None else f"{time_text(found.processor_ns)} in all processes",
     }
     return [[name, text] for name, text in rows.items() if text]

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import engine
 from tailrace.analyzer.store.loader import EventSource, Part
 from tailrace.analyzer.store.processes import PROCESS
@@ -67,6 +68,14 @@ class Collectives:
         found: pd.DataFrame = table.sort_values("time_ns", ascending=False, kind="stable", ignore_index=True)[names]
         return found
 
+    def total(self) -> dict[str, int] | None:
+        """The sums over all ranks: calls (of each rank), ranks (that made some), time_ns, io_ns, waited_ns, rest_ns.
+        None where there is no call."""
+        if not len(self.calls):
+            return None
+        sums = {name: int(self.calls[name].sum()) for name in _SUMS}
+        return {"calls": len(self.calls), "ranks": int(self.calls["rank"].nunique()), **sums}
+
     def of_rank(self, rank: str) -> list[dict[str, Any]]:
         """The rows of `table` of a rank, JSON-ready: after_ns is None where no call is matched."""
         table = self.table()
@@ -78,6 +87,12 @@ class Collectives:
             }
             for row in table[table["rank"] == rank].to_dict("records")
         ]
+
+
+def of_model(run: EventSource, m: Model) -> Collectives:
+    """The collective calls of a run with this model. Reads events if a function of MPI-IO was called."""
+    called = m.table.functions["name"].astype(str).str.startswith("MPI_File_").any()
+    return of(run if called else None, m.ahead)
 
 
 def of(run: EventSource | None, ahead: Mapping[str, int]) -> Collectives:

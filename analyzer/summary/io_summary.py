@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.model import dataflow, stages
+from tailrace.analyzer.model import collectives, dataflow, stages
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.lazy import lazy
@@ -67,6 +67,7 @@ class Summary:
     threads, processes, hosts, jobs, stages, tasks: how many. files: data files and other files that were read or
     written. span_ns: from the first event to the last. io_ns, read_ns, write_ns, metadata_ns: in which at least one
     call on a file was running, of any kind and of each; processor_ns: of all processes that told it (None: none did).
+    collectives: the collective calls of MPI-IO, as `Collectives.total` (None: there was none).
     functions: by time, the longest first.
     """
 
@@ -86,6 +87,7 @@ class Summary:
     write_ns: int
     metadata_ns: int
     processor_ns: int | None
+    collectives: dict[str, int] | None
     functions: list[Function]
 
     def to_json(self) -> dict[str, object]:
@@ -94,7 +96,7 @@ class Summary:
 
 
 def io_summary(run: FiguredRun) -> Summary:
-    """The figures of a run, from its edge table."""
+    """The figures of a run, from its edge table; where MPI-IO was called, also from events."""
     told = run.info()
     m = dataflow.model(run)
     regular = (m.table.files["ftype"] == "reg").to_numpy()
@@ -118,6 +120,7 @@ def io_summary(run: FiguredRun) -> Summary:
         write_ns=running_ns(m, edge_table.WRITE),
         metadata_ns=running_ns(m, edge_table.META),
         processor_ns=processor_ns(run),
+        collectives=collectives.of_model(run, m).total(),
         functions=functions(m.table),
     )
 

@@ -15,7 +15,7 @@ import tailrace
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights import Insights
-from tailrace.analyzer.model import dataflow, stages
+from tailrace.analyzer.model import collectives, dataflow, stages
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
 from tailrace.analyzer.summary import io_summary
@@ -173,7 +173,8 @@ def first_event_ns(run: AnalyzedRun, start_ns: int) -> int:
 
 def numbers(run: AnalyzedRun, m: Model, table: pd.DataFrame, found: Insights, coverage: JsonObject) -> JsonObject:
     """Counts, bytes and ns (all int), shares of one; seen_share is None without the kernel's account, processor_ns
-    where no process told it. Those of `io_summary.Summary` that need no events have its names."""
+    where no process told it, collectives where there was no such call. Those of `io_summary.Summary`
+    have its names."""
     counts = m.table.counts
     span_ns = int(table["last_ns"].max() - table["first_ns"].min()) if len(table) else 0
     io_ns = stages.io_ns(m)
@@ -198,6 +199,7 @@ def numbers(run: AnalyzedRun, m: Model, table: pd.DataFrame, found: Insights, co
         "io_ns": io_ns,
         **{f"{kind}_ns": io_summary.running_ns(m, at) for at, kind in enumerate(edge_table.KINDS[: edge_table.STREAM])},
         "processor_ns": io_summary.processor_ns(run),
+        "collectives": collectives.of_model(run, m).total(),
         "io_share": io_ns / span_ns if span_ns else 0.0,
         "seen_share": coverage["captured_bytes"] / kernel if kernel else None,
     }

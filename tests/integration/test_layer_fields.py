@@ -16,6 +16,7 @@ import pytest
 from support.commands import TAILRACE, TracedCommand
 from support.truth import read_run
 from tailrace import open as open_run
+from tailrace.analyzer import summary
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "programs"
 RANKS = 3
@@ -144,6 +145,25 @@ def test_rank_and_access_show_collective_calls(phases: tuple[Path, pd.DataFrame]
     counted = Counter({(row["group"], row["name"]): row["calls"] for row in rows if "_at_all" in row["name"]})
     ways = truth["way"].map({"write": "MPI_File_write_at_all", "read": "MPI_File_read_at_all"})
     assert counted == Counter(zip(truth["rank"], ways, strict=True))
+
+
+def test_the_summary_and_the_page_have_the_sums(phases: tuple[Path, pd.DataFrame]) -> None:
+    run = open_run(phases[0])
+    calls = run.collectives.calls
+    sums = {name: int(calls[name].sum()) for name in ("time_ns", "io_ns", "waited_ns", "rest_ns")}
+    total = {"calls": len(calls), "ranks": RANKS, **sums}
+    assert run.io_summary().collectives == total == summary.collect(run)["numbers"]["collectives"]
+    shown = subprocess.run(
+        [*TAILRACE, "info", run.path, "--summary"], check=True, capture_output=True, text=True
+    ).stdout
+    assert f"{len(calls)} calls of {RANKS} ranks of MPI-IO" in " ".join(shown.split())
+
+
+def test_accesses_that_messages_order_are_no_race(phases: tuple[Path, pd.DataFrame]) -> None:
+    """At the end each rank writes again what an aggregator wrote for it."""
+    found = open_run(phases[0]).findings()
+    assert not [one.title for one in found if one.about == "race"]
+    assert len([one for one in found if one.kind == "same bytes, by ranks"]) == 1
 
 
 def test_ranks_of_communicators_that_share_a_file_are_not_matched(tmp_path: Path) -> None:

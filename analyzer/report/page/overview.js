@@ -40,11 +40,17 @@ function figures() {
     ["of it reading", `${time(n.read_ns)}${share(n.read_ns)}; writing ${time(n.write_ns)}${share(n.write_ns)}; metadata ${time(n.metadata_ns)}${share(n.metadata_ns)}`],
     ["Calls", numberText(n.calls)],
     ["Bandwidth", n.io_ns ? `${bytesText((n.read_bytes + n.written_bytes) / (n.io_ns / 1e9))}/s while calls on files ran` : ""],
+    ["Collective calls", n.collectives && collectiveWords(n.collectives)],
     ["Processor", n.processor_ns === null ? "unknown" : `${time(n.processor_ns)} in all processes`],
   ];
   byId("figures").append(facts(rows.filter(([, words]) => words)), queryBox("The same on a terminal", shell("tailrace info {run} --summary")));
   functionTable();
 }
+
+const collectiveWords = c => {
+  const time = ns => timeText(ns / 1e6);
+  return `${count(c.calls, "call")} of ${count(c.ranks, "rank")} of MPI-IO, ${time(c.time_ns)}: ${time(c.io_ns)} in system calls on the file, ${time(c.waited_ns)} before the last rank came, ${time(c.rest_ns)} within MPI`;
+};
 
 function functionTable() {
   const size = (title, key) => [title, r => r[key] ?? -1, r => r[key] === null ? "–" : bytesText(r[key]), "num", "bytes"];
