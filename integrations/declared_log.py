@@ -3,6 +3,7 @@
     manager's threads ── write() ──► pending ── a thread, every 50 ms; flush(); close() ──► lines in one write ──► file
     declared_line    one line
     declared_file    a file of a task's line
+    error_text       the error of a task's end
 
 Invariants: each writer process has its own file; lines are written whole, to a descriptor opened with O_APPEND, so a
 reader sees complete lines at any time. Where the run's names are hashed, those of the lines are
@@ -47,6 +48,7 @@ REQUIRED_KEYS = {
     "end": ("workflow", "task", "t_end_ns", "status", "tries"),
 }
 _REQUIRED = {type_: frozenset(keys) for type_, keys in REQUIRED_KEYS.items()}
+_LONGEST_ERROR = 2000
 END_STATUSES = ("done", "failed", "timeout", "killed", "canceled", "dep_failed", "memoized")
 
 _INTERVAL_S = 0.05
@@ -58,7 +60,7 @@ _AS_JSON = orjson and orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_D
 _encode_any = json.JSONEncoder(separators=(",", ":"), default=str).encode
 
 
-def _encode(line: dict[str, Any]) -> bytes:
+def _encode(line: Mapping[str, Any]) -> bytes:
     if orjson is not None:
         with suppress(TypeError):  # integers of more than 64 bits, keys that are no text, surrogates
             encoded: bytes = orjson.dumps(line, default=str, option=_AS_JSON)
@@ -84,6 +86,14 @@ def _given(type_: str, keys: Mapping[str, Any]) -> dict[str, Any]:
 
 _Line = bytes | Callable[[], bytes]
 FilePath = str | os.PathLike[str]
+
+
+def error_text(error: object) -> str:
+    """An exception as the value of `error`, with the name of its class; anything else as it is in words."""
+    words = str(error)
+    if isinstance(error, BaseException):
+        words = ": ".join(filter(None, (type(error).__name__, words)))
+    return words[:_LONGEST_ERROR]
 
 
 def declared_file(path: FilePath, url: str | None = None) -> dict[str, str]:
@@ -156,6 +166,10 @@ class DeclaredLog:
         elif len(self._pending) > _MOST_PENDING:
             self.flush()
 
+    def recorded(self, keys: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The keys with their values as a line has them."""
+        return keys if self._names is None else hashed(keys, self._names)
+
     def flush(self) -> None:
         """Writes all lines added so far."""
         if self._pid != os.getpid():
@@ -220,7 +234,7 @@ class DeclaredLog:
             self._lose(self._refused)
             return b""
         try:
-            return _encode(line if self._names is None else hashed(line, self._names)) + b"\n"
+            return _encode(self.recorded(line)) + b"\n"
         except (TypeError, ValueError, RecursionError) as error:
             self._lose(error)
             return b""

@@ -23,7 +23,11 @@ _HIDDEN = frozenset({"error"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _FILE_URL = "file://"
 _DIRECTORIES = frozenset({"own_directories", "run_dir"})
-"""What is in them is told by the begin of its path: of that in the trace, which has no links."""
+"""A file belongs to one of them if its path begins with that of the directory. Paths in the trace have no links."""
+
+
+class RecordedName(str):
+    """A name that was read in the run's own files, where it is as a line is to have it."""
 
 
 def hashed(line: Mapping[str, Any], names: HashedNames) -> dict[str, Any]:
@@ -37,7 +41,7 @@ def _key(key: object, names: HashedNames) -> str:
 
 
 def _value(key: object, value: Any, names: HashedNames) -> Any:
-    if value is None or isinstance(value, bool | int | float):
+    if value is None or isinstance(value, bool | int | float | RecordedName):
         return value
     if isinstance(value, Mapping):
         return hashed(value, names)

@@ -24,7 +24,7 @@ import shlex
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from tailrace import tags as tag_strings
 from tailrace.errors import CoreError, TailraceError
 from tailrace.integrations import environment, launcher, rundir
 from tailrace.integrations.declared_log import END_STATUSES, DeclaredLog, FilePath, declared_file
+from tailrace.integrations.hashed_declarations import RecordedName
 from tailrace.integrations.isolation import Isolation
 from tailrace.integrations.messages import say
 from tailrace.integrations.task_tags import TaskTags, tag_value
@@ -283,13 +284,14 @@ class Workflow:
         tries: int | None = None,
         **keys: Any,
     ) -> None:
-        """States how a task ended: a status of docs/declared-dag.md. tries: as many as `started` told when None."""
+        """States how a task ended: a status of docs/declared-dag.md. task: its name, or that of one of the
+        `declared_lines`, as RecordedName. tries: as many as `started` told when None."""
         if self._declared is None:
             return
         with self.isolated("declare a task's end"):
             if status not in END_STATUSES:
                 raise ValueError(f"there is no status {status!r}: give one of {', '.join(END_STATUSES)}")
-            own = tag_value(task)
+            own = task if isinstance(task, RecordedName) else tag_value(task)
             with self._lock:
                 counted = self._tries.pop(own, 0)
             end = time.time_ns() if t_ns is None else t_ns
@@ -310,6 +312,29 @@ class Workflow:
         once."""
         if self._declared is not None:
             self._declared.add_later(type_, lambda: {"workflow": self.name, **keys()})
+
+    # What is declared
+
+    def declared_lines(self) -> Iterator[dict[str, Any]]:
+        """The lines of this workflow that its processes on all nodes have written until now, as its manager's adapter
+        declared them (docs/declared-dag.md), those of a process in their order. Names are as the run has them:
+        `as_declared`."""
+        if self._declared is None or self.directory is None:
+            return
+        name = self.as_declared("workflow", self.name)
+        for path in (self.directory / "declared").glob(f"{self.manager}-*.jsonl"):
+            with path.open(encoding="utf-8", errors="replace") as lines:
+                for text in lines:
+                    try:
+                        line = json.loads(text)
+                    except ValueError:
+                        continue  # not written to its end yet
+                    if isinstance(line, dict) and line.get("workflow") == name:
+                        yield line
+
+    def as_declared(self, key: str, text: str) -> str:
+        """What a declared line of this run has for `text` as the value of `key`: a name may be hashed there."""
+        return str(self._declared.recorded({key: text})[key]) if self._declared is not None else text
 
     # End
 

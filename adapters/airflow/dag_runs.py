@@ -4,9 +4,7 @@ Declared are the dependencies between all task instances, also of mapped tasks a
 no process told: they never ran, were skipped, or their process was lost.
 """
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy.orm import object_session
@@ -28,17 +26,17 @@ def over(dag_run: Any) -> None:
     """Declares the whole graph. dag_run: a DagRun of Airflow's database."""
     with isolated("declare a DAG run"):
         workflow = workflow_of(dag_run.dag_id)
-        if workflow is None or workflow.directory is None or dag_run.dag is None:
+        if workflow is None or dag_run.dag is None:
             return
         instances: dict[str, list[Any]] = {}
         for instance in _instances(dag_run):
             instances.setdefault(instance.task_id, []).append(instance)
-        ended = _ended(workflow.directory, workflow.name)
+        ended = {line["task"] for line in workflow.declared_lines() if line["type"] == "end"}
         for task_id, own in instances.items():
             task = dag_run.dag.task_dict[task_id]
             for instance in own:
                 _declare(workflow, task, instance, instances)
-                if _name(instance) not in ended:
+                if workflow.as_declared("task", tag_value(_name(instance))) not in ended:
                     _end(workflow, instance)
         workflow.flush()
 
@@ -91,18 +89,3 @@ def _end(workflow: Workflow, instance: Any) -> None:
         result=state,
         **({"t_ns": int(instance.end_date.timestamp() * 1e6) * 1000} if instance.end_date is not None else {}),
     )
-
-
-def _ended(directory: Path, workflow: str) -> set[str]:
-    """The tasks whose processes have told how they ended."""
-    found = set()
-    for path in (directory / "declared").glob("airflow-*.jsonl"):
-        with path.open(encoding="utf-8", errors="replace") as lines:
-            for text in lines:
-                try:
-                    line = json.loads(text)
-                except ValueError:
-                    continue  # not written to its end yet
-                if line.get("type") == "end" and line.get("workflow") == workflow:
-                    found.add(str(line["task"]))
-    return found

@@ -20,11 +20,11 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from tailrace import context
+from tailrace.integrations.declared_log import error_text
 from tailrace.integrations.isolation import Isolation
 from tailrace.integrations.workflow import Workflow, running, unused_name
 
 isolated = Isolation(logging.getLogger("tailrace.airflow"))
-_LONGEST_ERROR = 2000
 _VARIABLES = "AIRFLOW_CTX_"
 _begun_ns: dict[str, int] = {}
 
@@ -124,8 +124,7 @@ def over(instance: Any, error: Any) -> None:
             return
         name = task_name(instance.run_id, instance.task_id, instance.map_index)
         attempt, state = int(instance.try_number) - 1, str(getattr(instance.state, "value", instance.state))
-        text = f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else str(error or state)
-        text = text[:_LONGEST_ERROR]
+        text = error_text(error or state)
         begun_ns = _begun_ns.pop(name, None)
         if state == "up_for_retry" and begun_ns is not None:
             workflow.retried(name, attempt, text, t_launch_ns=begun_ns)

@@ -27,13 +27,13 @@ from executorlib.standalone.interactive import communication
 from executorlib.task_scheduler.interactive import shared
 
 from tailrace.executorlib.worker import Tagged
+from tailrace.integrations.declared_log import error_text
 from tailrace.integrations.isolation import Isolation
 from tailrace.integrations.replacing import Replaced, replace
 from tailrace.integrations.workflow import Workflow
 
 _isolated = Isolation(logging.getLogger("tailrace.executorlib"))
 _OWN_DIRECTORIES = ("executorlib_cache",)
-_LONGEST_ERROR = 2000
 
 
 @dataclass
@@ -110,7 +110,7 @@ def _outcome(future: "Future[Any]", call: _Call) -> tuple[str, str | None]:
     if error is None:
         # A call of which nothing was sent was found in the cache.
         return ("done" if call.attempt >= 0 else "memoized"), None
-    text = f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]
+    text = error_text(error)
     if any(one.done() and not one.cancelled() and one.exception() is error for one in call.needs):
         return "dep_failed", text
     return ("killed" if isinstance(error, communication.ExecutorlibSocketError) else "failed"), text

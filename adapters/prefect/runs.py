@@ -23,12 +23,12 @@ from prefect import task_engine, task_runners
 from prefect.settings import get_current_settings
 
 from tailrace.integrations.coroutines import Stepwise
+from tailrace.integrations.declared_log import error_text
 from tailrace.integrations.isolation import Isolation
 from tailrace.integrations.replacing import Replaced, replace
 from tailrace.integrations.workflow import Workflow, running
 
 _isolated = Isolation(logging.getLogger("tailrace.prefect"))
-_LONGEST_ERROR = 2000
 _STATUSES = {"COMPLETED": "done", "FAILED": "failed", "CRASHED": "killed", "CANCELLED": "canceled"}
 _BY_NAME = {"Cached": "memoized", "TimedOut": "timeout"}
 
@@ -72,7 +72,7 @@ class _Followed:
     def failed(self, engine: Any, error: BaseException) -> None:
         run = self._runs.get(engine.task_run.id)
         if run is not None:
-            run.error = f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]
+            run.error = error_text(error)
 
     def changed(self, task_run: Any, state: Any) -> None:
         """A task run has another state. Its name is made of the task's and of a key, before it gets one of its own."""

@@ -8,22 +8,20 @@ service keeps of each task, while the cluster runs.
 A task that is not over when the program shuts Ray down is canceled by that.
 """
 
-import json
 import re
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from ray._private.state import state as ray_state
 from ray.core.generated import common_pb2, gcs_pb2
 
+from tailrace.integrations.declared_log import error_text
+from tailrace.integrations.hashed_declarations import RecordedName
 from tailrace.integrations.workflow import Workflow
 
 _PATIENCE_S = 3.0
 """Workers and the program tell the control service of events once a second."""
-_LONGEST_ERROR = 2000
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _OVER = (common_pb2.TaskStatus.FINISHED, common_pb2.TaskStatus.FAILED)
 
@@ -57,9 +55,9 @@ def declare(workflow: Workflow) -> None:
     workflow.flush()
     end = time.monotonic() + _PATIENCE_S
     while True:
-        told = _told(workflow.directory, workflow.name)
+        told = _told(workflow)
         missing = {name: task for name, task in told.items() if task.id and not task.status}
-        events = _events(task.id for task in missing.values()) if missing else {}
+        events = _events(workflow, {task.id for task in missing.values()}) if missing else {}
         unknown = [task for task in missing.values() if not (task.id in events and events[task.id].over)]
         if not unknown or time.monotonic() > end:
             break
@@ -84,24 +82,18 @@ def _end(workflow: Workflow, name: str, task: Told, told: dict[str, Told], event
         task.status = "dep_failed" if lost else "failed"
     tries = max(task.tries, event.attempt + 1) if event is not None and task.tries else task.tries
     words = (error or "Ray tells no error") if task.status not in ("done", "canceled") else None
-    workflow.ended(name, task.status, error=words, t_ns=t_ns, tries=tries)
+    workflow.ended(RecordedName(name), task.status, error=words, t_ns=t_ns, tries=tries)
 
 
-def _told(directory: Path, workflow: str) -> dict[str, Told]:
+def _told(workflow: Workflow) -> dict[str, Told]:
     """The tasks of a workflow, by name, as all processes have declared them until now, in the order of submission."""
     found: dict[str, Told] = {}
     submitted: dict[str, int] = {}
-    for path in (directory / "declared").glob("ray-*.jsonl"):
-        with path.open(encoding="utf-8", errors="replace") as lines:
-            for text in lines:
-                try:
-                    line = json.loads(text)
-                except ValueError:
-                    continue  # not written to its end yet
-                if line.get("workflow") == workflow and "task" in line:
-                    _add(found.setdefault(line["task"], Told()), line)
-                    if line["type"] == "task":
-                        submitted[line["task"]] = line["t_submit_ns"]
+    for line in workflow.declared_lines():
+        if "task" in line:
+            _add(found.setdefault(line["task"], Told()), line)
+        if line["type"] == "task":
+            submitted[line["task"]] = line["t_submit_ns"]
     return {name: found[name] for name in sorted(found, key=lambda one: submitted.get(one, 0))}
 
 
@@ -117,19 +109,19 @@ def _add(task: Told, line: dict[str, Any]) -> None:
         task.status = line["status"]
 
 
-def _events(ids: Iterable[str]) -> dict[str, Event]:
-    """By task ids."""
-    wanted, found = set(ids), dict[str, Event]()
+def _events(workflow: Workflow, wanted: set[str]) -> dict[str, Event]:
+    """By task ids, as they are declared."""
+    found: dict[str, Event] = {}
     for data in ray_state._connect_and_get_accessor().get_task_events():
         events = gcs_pb2.TaskEvents.FromString(data)
-        one, update = events.task_id.hex(), events.state_updates
+        one, update = workflow.as_declared("id", events.task_id.hex()), events.state_updates
         if one in wanted and (one not in found or found[one].attempt <= events.attempt_number):
             times = {state: t_ns for state, t_ns in update.state_ts_ns.items() if state in _OVER}
             found[one] = Event(
                 attempt=events.attempt_number,
                 over=bool(times),
                 failed=common_pb2.TaskStatus.FAILED in times,
-                error=_COLOR.sub("", update.error_info.error_message)[:_LONGEST_ERROR],
+                error=error_text(_COLOR.sub("", update.error_info.error_message)),
                 t_ns=max(times.values(), default=0),
             )
     return found

@@ -26,6 +26,7 @@ from ray._private.function_manager import FunctionActorManager
 
 from tailrace import context
 from tailrace.integrations.coroutines import Stepwise
+from tailrace.integrations.declared_log import error_text
 from tailrace.integrations.isolation import Isolation
 from tailrace.integrations.replacing import Replaced, replace
 from tailrace.integrations.workflow import Workflow, running
@@ -33,7 +34,6 @@ from tailrace.ray import calls
 from tailrace.ray.names import handed_over, stage_of, task_name
 
 _isolated = Isolation(logging.getLogger("tailrace.ray"))
-_LONGEST_ERROR = 2000
 _current: ContextVar[str | None] = ContextVar("_current", default=None)
 """The task that the calling thread or coroutine runs."""
 _workflows: dict[str, Workflow | None] = {}
@@ -55,8 +55,7 @@ class _Try:
         if error is None:
             self.workflow.ended(self.name, "done", tries=self.attempt + 1)
         else:
-            text = f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]
-            self.workflow.retried(self.name, self.attempt, text, t_launch_ns=self.begun_ns)
+            self.workflow.retried(self.name, self.attempt, error_text(error), t_launch_ns=self.begun_ns)
         self.workflow.flush()
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from types import TracebackType
 
 from tailrace import context
+from tailrace.integrations import declared_log
 
-_LONGEST_ERROR = 2000
 _BRIEF = re.compile(r"returned non-zero exit status \d+|died with <Signals\.\w+: \d+>")
 
 
@@ -38,4 +38,4 @@ def error_text(error: BaseException) -> str:
     if brief:
         return f"its command {brief[0]}"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0][:_LONGEST_ERROR] if lines else type(error).__name__
+    return declared_log.error_text(lines[0]) if lines else type(error).__name__

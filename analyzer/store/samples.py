@@ -2,9 +2,9 @@
 
     <run>/samples/*.jsonl --read--> node, processes: sums as they were --rates--> what there was between two samples
 
-Invariants: a line that can't be used is counted and the others are used. A sample that is missing is told by its
-number; the rates over the gap are those of the longer time. A rate is of two samples of one file and, of a process, of
-one process.
+Invariants: a line that can't be used is counted and the others are used. Samples are numbered, so a
+missing one is seen; the rates over the gap are those of the longer time. A rate is of two samples of one file and, of
+a process, of one process.
 """
 
 from __future__ import annotations

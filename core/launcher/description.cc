@@ -139,11 +139,9 @@ std::vector<std::string> redacted(const std::vector<std::string> &command) {
   Redactor redactor(parse_redaction(mode), &name_hasher(), program.value_or(""));
   std::vector<std::string> values;
   for (const std::string &word : command) {
-    // A part of one byte becomes a hash.
-    std::vector<char> room(word.size() * 32 + 256);
-    Writer w(room.data(), room.size());
-    redactor.write(w, word, [](Writer &to, string_view part) { to << part; });
-    append_json(values.emplace_back(), w.view());
+    const std::string recorded = hashed_text(
+        word.size(), [&](Writer &w) { redactor.write(w, word, [](Writer &to, string_view part) { to << part; }); });
+    append_json(values.emplace_back(), recorded);
   }
   return values;
 }
@@ -188,10 +186,8 @@ std::vector<Mount> recorded_mounts() {
   if (!hasher.is_on()) return found;
   for (Mount &mount : found) {
     for (std::string Mount::*field : {&Mount::source, &Mount::root, &Mount::point}) {
-      std::vector<char> room((mount.*field).size() * 32 + 256);
-      Writer w(room.data(), room.size());
-      hasher.write_mount(w, mount.*field, field != &Mount::root);
-      mount.*field = w.view();
+      mount.*field = hashed_text((mount.*field).size(),
+                                 [&](Writer &w) { hasher.write_mount(w, mount.*field, field != &Mount::root); });
     }
   }
   return found;

@@ -101,11 +101,7 @@ bool is_machine_file(const std::string &path) {
 
 std::string recorded_path(const NameHasher &hasher, const std::string &path, bool exists) {
   if (!hasher.is_on()) return path;
-  // Each byte may be a part.
-  std::vector<char> room(path.size() * 32 + 256);
-  Writer w(room.data(), room.size());
-  hasher.write_path(w, path, exists);
-  return std::string(w.view());
+  return hashed_text(path.size(), [&](Writer &w) { hasher.write_path(w, path, exists); });
 }
 
 std::string recorded_tags(const NameHasher &hasher, const std::string &tags) {

@@ -11,6 +11,16 @@
 
 namespace tailrace::launcher {
 
+// What `write(Writer &)` makes of a text of so many bytes, each of which may be a part that becomes a hash.
+template <class F>
+std::string hashed_text(size_t bytes, F write) {
+  std::string room(bytes * 32 + 256, '\0');
+  Writer w(room.data(), room.size());
+  write(w);
+  room.resize(w.size());
+  return room;
+}
+
 // Off where names are not hashed. Throws Fault where the key's file can't be used.
 const NameHasher &name_hasher();
 // The key in a file. Throws Fault.

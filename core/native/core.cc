@@ -20,6 +20,7 @@
 #include "format/setting_values.h"
 #include "format/settings.h"
 #include "format/tags.h"
+#include "name_key.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -130,13 +131,10 @@ class Hasher {
 
  private:
   static string_view view(const nb::bytes &text) { return {text.c_str(), text.size()}; }
-  // Each byte may be a part.
   template <class F>
   static nb::bytes written(size_t bytes, F write) {
-    std::vector<char> room(bytes * 32 + 256);
-    Writer w(room.data(), room.size());
-    write(w);
-    return nb::bytes(room.data(), w.size());
+    const std::string text = launcher::hashed_text(bytes, write);
+    return nb::bytes(text.data(), text.size());
   }
 
   std::string kept_;

@@ -189,17 +189,26 @@ PyObject *begin(PyObject *, PyObject *const *args, Py_ssize_t count) {
   return reinterpret_cast<PyObject *>(self);
 }
 
-// end(region), or with what has changed: end(region, epoch, step, keys)
-PyObject *end(PyObject *, PyObject *const *args, Py_ssize_t count) {
-  if (tailrace_regions == nullptr || !has(count, 1) || args[0] == Py_None) {
-    if (PyErr_Occurred() != nullptr) return nullptr;
-    Py_RETURN_NONE;
-  }
-  Keys keys;
+// The region of a call (region, epoch, step, keys), which ends by it, and its keys; null: nothing ends, or an error is set.
+Region *read_end(PyObject *const *args, Py_ssize_t count, Keys &keys) {
+  if (tailrace_regions == nullptr || !has(count, 1) || args[0] == Py_None) return nullptr;
   if (!is_a(args[0], g_region_type) || !keys.read(args + 1, count - 1)) return nullptr;
   auto *self = reinterpret_cast<Region *>(args[0]);
-  if (self->ended) Py_RETURN_NONE;
+  if (self->ended) return nullptr;
   self->ended = true;
+  return self;
+}
+
+PyObject *none_without_error() {
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  Py_RETURN_NONE;
+}
+
+// end(region), or with what has changed: end(region, epoch, step, keys)
+PyObject *end(PyObject *, PyObject *const *args, Py_ssize_t count) {
+  Keys keys;
+  Region *self = read_end(args, count, keys);
+  if (self == nullptr) return none_without_error();
   tailrace_regions->end(&self->region, keys.epoch, keys.step, keys.text, count > 1);
   if (self->moved && self->thread == PyThread_get_thread_ident()) tailrace_regions->switch_to(&self->before);
   t_state.last = tailrace_regions->current();
@@ -284,15 +293,9 @@ PyObject *start(PyObject *, PyObject *const *args, Py_ssize_t count) {
 
 // finish(region, epoch=None, step=None, keys=None): ends it, by any thread, which stays in the region where it is.
 PyObject *finish(PyObject *, PyObject *const *args, Py_ssize_t count) {
-  if (tailrace_regions == nullptr || !has(count, 1) || args[0] == Py_None) {
-    if (PyErr_Occurred() != nullptr) return nullptr;
-    Py_RETURN_NONE;
-  }
   Keys keys;
-  if (!is_a(args[0], g_region_type) || !keys.read(args + 1, count - 1)) return nullptr;
-  auto *self = reinterpret_cast<Region *>(args[0]);
-  if (self->ended) Py_RETURN_NONE;
-  self->ended = true;
+  Region *self = read_end(args, count, keys);
+  if (self == nullptr) return none_without_error();
   tailrace_region state;
   tailrace_regions->hold(&state);
   tailrace_regions->end(&self->region, keys.epoch, keys.step, keys.text, count > 1);

@@ -3,16 +3,16 @@
 from parsl.app.errors import AppTimeout, BashExitFailure
 from parsl.dataflow.errors import DependencyError
 from tailrace.analyzer.util.exit_codes import ended
+from tailrace.integrations.declared_log import error_text
 
 _LOST = ("WorkerLost", "ManagerLost")
 """HighThroughputExecutor's exceptions for tasks whose process is gone. Parsl without its extra packages can't import
 them."""
-_LONGEST_ERROR = 2000
 
 
 def status_and_error(error: BaseException) -> tuple[str, str]:
     """The status of a task, or of a try, that ended with `error`, and the error as text."""
-    text = ": ".join(filter(None, (type(error).__name__, str(error))))[:_LONGEST_ERROR]
+    text = error_text(error)
     if isinstance(error, DependencyError):
         return "dep_failed", text
     if isinstance(error, AppTimeout):

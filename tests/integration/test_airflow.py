@@ -54,8 +54,9 @@ with DAG("flow", schedule=None):
 """
 
 
-def _airflow(folder: Path, *words: str, traced: bool) -> "subprocess.CompletedProcess[str]":
-    environment = clean_environment({**share_tailrace(folder / "site"), "AIRFLOW_HOME": str(folder / "home")})
+def _airflow(folder: Path, *words: str, traced: bool, **settings: str) -> "subprocess.CompletedProcess[str]":
+    own = {"AIRFLOW_HOME": str(folder / "home"), **settings}
+    environment = clean_environment({**share_tailrace(folder / "site"), **own})
     environment["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
     command = [str(AIRFLOWS[0].program), *words]
     if traced:
@@ -96,6 +97,18 @@ def test_what_a_dag_run_leaves(tmp_path: Path) -> None:
     assert files == {("make", "w", str(tmp_path / "a b")), ("read", "r", str(tmp_path / "a b"))}
     workflows = run.declared_workflows
     assert workflows["manager"].tolist() == ["airflow"] and workflows["version"].tolist() == [AIRFLOWS[0].version]
+
+
+def test_how_tasks_ended_where_names_are_hashed(tmp_path: Path) -> None:
+    airflow_home(tmp_path / "home")
+    (tmp_path / "home" / "dags" / "flow.py").write_text(FLOW.replace("@FOLDER@", repr(str(tmp_path))))
+    assert _airflow(tmp_path, "db", "migrate", traced=False).returncode == 0
+    done = _airflow(tmp_path, "dags", "test", "flow", traced=True, TAILRACE_REDACT="paths")
+    assert done.returncode == 0 and "tailrace: can't" not in done.stdout + done.stderr, done.stdout + done.stderr
+    tasks = tailrace.open(tmp_path / "run").declared_tasks
+    assert sorted(zip(tasks["status"], tasks["tries"], strict=True)) == [("canceled", 0), *[("done", 1)] * 3]
+    lines = [line for path in (tmp_path / "run" / "declared").iterdir() for line in path.read_text().splitlines()]
+    assert sum('"type":"end"' in line for line in lines) == len(tasks)
 
 
 def test_the_manager_is_listed() -> None:

@@ -1,6 +1,7 @@
 """Ray's adapter beyond the conformance suite: actors, generators, nested tasks, lost workers, spilled objects."""
 
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -100,8 +101,8 @@ if __name__ == "__main__":
 PRINTED = "101 7 [1, 2]\n[0, 1] again\n9\n180000000\nRayTaskError(WorkerCrashedError)\n"
 
 
-def _run(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    environment = clean_environment(share_tailrace(folder / "site"))
+def _run(folder: Path, *words: str, **settings: str) -> "subprocess.CompletedProcess[str]":
+    environment = clean_environment({**share_tailrace(folder / "site"), **settings})
     return subprocess.run(
         [RAYS[0].python, *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
@@ -164,6 +165,18 @@ def test_a_program_that_has_begun_ray_runs_untraced(tmp_path: Path) -> None:
     done = _run(tmp_path, "flow.py")
     assert done.stdout == "3\n" and done.stderr.count("tailrace: can't follow Ray's tasks") == 1, done.stderr
     assert not (tmp_path / "tailrace-runs").exists()
+
+
+def test_how_tasks_ended_where_names_are_hashed(tmp_path: Path) -> None:
+    (tmp_path / "flow.py").write_text(PROGRAM)
+    done = _run(tmp_path, "flow.py", "traced", TAILRACE_REDACT="paths")
+    assert "tailrace: can't" not in done.stderr, done.stdout + done.stderr
+    _, run = only_run(tmp_path)
+    tasks = run.declared_tasks
+    assert Counter(zip(tasks["status"], tasks["tries"], strict=True)) == {
+        ("done", 1): 16, ("done", 2): 1, ("killed", 1): 1, ("dep_failed", 0): 1
+    }  # fmt: skip
+    assert all(text.startswith("@") for text in tasks["stage"])
 
 
 def test_the_manager_is_listed() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import tailrace
 from support import sanitizer
-from support.truth import account_of, compare, read_run, strace, table
+from support.truth import Row, account_of, compare, read_run, strace, table
 
 pytestmark = [
     pytest.mark.skipif(sanitizer.CHOSEN != "", reason="a core with a sanitizer has no static library"),
@@ -58,6 +58,24 @@ def traced(prefix: Path, place: Path, *command: str | Path, **settings: str) -> 
     return subprocess.run(words, cwd=place, env=CLEAN | settings, capture_output=True, text=True, check=False)
 
 
+def traced_beside_strace(
+    prefix: Path, place: Path, *command: str | Path
+) -> tuple[subprocess.CompletedProcess[str], list[Row]]:
+    """The traced command, and its files' bytes beside those of another run of it below strace."""
+    for name in ("truth", "seen"):
+        (place / name).mkdir()
+    words = [str(word) for word in command]
+    truth = strace(words, place / "truth", place / "logs", env=CLEAN, capture_output=True)
+    done = traced(prefix, place / "seen", *words)
+    return done, compare(Path(words[-1]).name, truth, account_of(place / "run", place / "seen"))
+
+
+def assert_they_agree(rows: list[Row], *files: str) -> None:
+    assert {row.file for row in rows} >= set(files)
+    wrong = [row for row in rows if not row.agrees]
+    assert not wrong, "\n" + table(wrong)
+
+
 def test_untraced_it_does_what_it_did(linked: Path, tmp_path: Path) -> None:
     done = subprocess.run([linked], cwd=tmp_path, env=CLEAN, capture_output=True, text=True, check=True)
     assert done.stdout == PRINTED and done.stderr == "static_calls: warned\n"
@@ -65,15 +83,9 @@ def test_untraced_it_does_what_it_did(linked: Path, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="no strace")
 def test_its_bytes_and_those_of_its_children_are_the_kernels(linked: Path, prefix: Path, tmp_path: Path) -> None:
-    for name in ("truth", "seen"):
-        (tmp_path / name).mkdir()
-    truth = strace([str(linked)], tmp_path / "truth", tmp_path / "logs", env=CLEAN, capture_output=True)
-    done = traced(prefix, tmp_path / "seen", linked)
+    done, rows = traced_beside_strace(prefix, tmp_path, linked)
     assert done.returncode == 0 and done.stdout == PRINTED, done.stderr
-    rows = compare("static", truth, account_of(tmp_path / "run", tmp_path / "seen"))
-    assert {row.file for row in rows} >= {"thread0", "lines", "renamed", "child", "sudden", "copied", "spawned"}
-    wrong = [row for row in rows if not row.agrees]
-    assert not wrong, "\n" + table(wrong)
+    assert_they_agree(rows, "thread0", "lines", "renamed", "child", "sudden", "copied", "spawned")
 
 
 def test_nothing_of_it_is_missing_in_the_kernels_account(linked: Path, prefix: Path, tmp_path: Path) -> None:
@@ -133,20 +145,13 @@ int main() {
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="no strace")
 def test_a_cplusplus_programs_bytes_are_the_kernels(prefix: Path, library: Path, tmp_path: Path) -> None:
-    for name in ("truth", "seen"):
-        (tmp_path / name).mkdir()
     (tmp_path / "program.cc").write_text(CPLUSPLUS)
     words = ["gcc", "-O2", "-static", tmp_path / "program.cc", "-o", tmp_path / "program", "-lstdc++", "-lm"]
     done = subprocess.run([*words, f"-L{library}", f"@{library / 'tailrace.wrap'}"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    program = str(tmp_path / "program")
-    truth = strace([program], tmp_path / "truth", tmp_path / "logs", env=CLEAN, capture_output=True)
-    done = traced(prefix, tmp_path / "seen", program)
+    done, rows = traced_beside_strace(prefix, tmp_path, tmp_path / "program")
     assert done.stdout == "88890 7\n" and "nothing lost" in done.stderr, done.stderr
-    rows = compare("static C++", truth, account_of(tmp_path / "run", tmp_path / "seen"))
-    assert {row.file for row in rows} >= {"numbers", "thread", "copied"}
-    wrong = [row for row in rows if not row.agrees]
-    assert not wrong, "\n" + table(wrong)
+    assert_they_agree(rows, "numbers", "thread", "copied")
 
 
 FORTRAN = """
@@ -174,20 +179,14 @@ end program
 @pytest.mark.skipif(shutil.which("strace") is None, reason="no strace")
 @pytest.mark.skipif(shutil.which("gfortran") is None, reason="no gfortran")
 def test_a_fortran_programs_bytes_are_the_kernels(prefix: Path, library: Path, tmp_path: Path) -> None:
-    for name in ("truth", "seen"):
-        (tmp_path / name).mkdir()
     (tmp_path / "program.f90").write_text(FORTRAN)
     subprocess.run(["gfortran", "-c", "program.f90"], cwd=tmp_path, check=True)
     program = str(tmp_path / "program")
     words = ["gcc", "-static", f"{program}.o", "-o", program, "-lgfortran", "-lquadmath", "-lm", f"-L{library}"]
     subprocess.run([*words, f"@{library / 'tailrace.wrap'}"], check=True)
-    truth = strace([program], tmp_path / "truth", tmp_path / "logs", env=CLEAN, capture_output=True)
-    done = traced(prefix, tmp_path / "seen", program)
+    done, rows = traced_beside_strace(prefix, tmp_path, program)
     assert done.stdout == "  2000.0\n" and "nothing lost" in done.stderr, done.stderr
-    rows = compare("static Fortran", truth, account_of(tmp_path / "run", tmp_path / "seen"))
-    assert {row.file for row in rows} >= {"values", "lines"}
-    wrong = [row for row in rows if not row.agrees]
-    assert not wrong, "\n" + table(wrong)
+    assert_they_agree(rows, "values", "lines")
 
 
 INSTRUMENTED = r"""
@@ -259,20 +258,15 @@ MPICH += ["-lxml2", "-lz", "-llzma", "-lm", "-Wl,--end-group"]
 @pytest.mark.skipif(shutil.which("strace") is None, reason="no strace")
 @pytest.mark.skipif(shutil.which("mpicc.mpich") is None, reason="no mpicc.mpich: apt-get install libmpich-dev")
 def test_ranks_bytes_are_the_kernels(prefix: Path, library: Path, tmp_path: Path) -> None:
-    for name in ("truth", "seen"):
-        (tmp_path / name).mkdir()
     (tmp_path / "program.c").write_text(MPI)
     program = str(tmp_path / "program")
     words = ["mpicc.mpich", "-O2", "-static", f"{program}.c", "-o", program, *MPICH, f"-L{library}"]
     done = subprocess.run([*words, f"@{library / 'tailrace.wrap'}"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    command = ["mpirun.mpich", "-n", "2", program]
-    truth = strace(command, tmp_path / "truth", tmp_path / "logs", env=CLEAN, capture_output=True)
-    done = traced(prefix, tmp_path / "seen", *command)
+    done, rows = traced_beside_strace(prefix, tmp_path, "mpirun.mpich", "-n", "2", program)
     assert done.stdout == "30000 lines\n" and "nothing lost" in done.stderr, done.stderr
     assert "not traced" not in done.stderr
     files = {"part0", "part1"}
-    rows = compare("static MPI", truth, account_of(tmp_path / "run", tmp_path / "seen"))
     assert [row.agrees for row in rows if row.file in files] == [True] * 2, "\n" + table(rows)
     seen = read_run(tmp_path / "run")
     places = [(event, Path(seen.path(event) or "").name) for event in seen.events]

@@ -26,6 +26,20 @@ bool each_part(string_view text, char separator, F f) {
   }
   return true;
 }
+// Sets the bit of each name in a list with commas, by its place in `names`. False as soon as one is none of these.
+template <size_t N>
+bool read_names(string_view list, const string_view (&names)[N], uint32_t &bits) {
+  static_assert(N < 32, "a bit for each");
+  bits = 0;
+  return each_part(list, ',', [&](string_view name) {
+    for (size_t i = 0; i < N; ++i) {
+      if (names[i] != name) continue;
+      bits |= 1U << i;
+      return true;
+    }
+    return false;
+  });
+}
 inline bool starts_with(string_view s, string_view prefix) {
   return s.size() >= prefix.size() && memcmp(s.data(), prefix.data(), prefix.size()) == 0;
 }

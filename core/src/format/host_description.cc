@@ -79,11 +79,7 @@ void Description::put_boot_id() {
 // As describe_run() of the launcher does.
 void Description::put_path(string_view path, bool is_of_this_host) {
   out_ << '"';
-  if (hasher_.is_on()) {
-    hasher_.write_mount(out_, path, is_of_this_host, put_json_part);
-  } else {
-    out_.json_part(path);
-  }
+  hasher_.write_mount(out_, path, is_of_this_host, put_json_part);
   out_ << '"';
 }
 

@@ -7,15 +7,8 @@ bool parse_layers(string_view text, uint32_t &out) {
   constexpr size_t kCount = sizeof kLayerNames / sizeof kLayerNames[0];
   out = text == "none" ? 0 : (1U << kCount) - 1;
   if (text.empty() || text == "all" || text == "none") return true;
-  uint32_t chosen = 0;
-  const bool known = each_part(text, ',', [&](string_view name) {
-    for (size_t i = 0; i < kCount; ++i) {
-      if (kLayerNames[i] != name) continue;
-      chosen |= 1U << i;
-      return true;
-    }
-    return false;
-  });
+  uint32_t chosen;
+  const bool known = read_names(text, kLayerNames, chosen);
   if (known) out = chosen;
   return known;
 }

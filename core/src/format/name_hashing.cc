@@ -260,7 +260,7 @@ void NameHasher::write_parts(Writer &out, string_view text, Put put) const {
 }
 
 void NameHasher::write_path(Writer &out, string_view path, bool exists, Put put) const {
-  if (exists && is_public(path)) return put(out, path);
+  if (!is_on_ || (exists && is_public(path))) return put(out, path);
   write_parts(out, path, put);
 }
 

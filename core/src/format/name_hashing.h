@@ -29,7 +29,8 @@ class NameHasher {
   bool set_key(string_view key, string_view kept);
   bool is_on() const { return is_on_; }
 
-  // A path. That of an existing file is written as it is where is_public() it, which the caller has looked at without links.
+  // A path; as it is while the hasher is off, and where it is that of an existing file, which the caller has looked at
+  // without links, and is_public().
   void write_path(Writer &out, string_view path, bool exists, Put put = put_plain) const;
   // A mount's source, root or point. Sources without a slash are names of file systems: tmpfs.
   void write_mount(Writer &out, string_view path, bool is_of_this_host, Put put = put_plain) const;

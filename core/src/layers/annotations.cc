@@ -54,7 +54,8 @@ void end_anywhere(Region &region) {
 
 void find_annotations() {
   uint32_t chosen;
-  if (!enter() || !parse_annotations(g_session.environment[Setting::TAILRACE_ANNOTATIONS], chosen)) return;
+  parse_annotations(g_session.environment[Setting::TAILRACE_ANNOTATIONS], chosen);
+  if (!chosen || !enter()) return;
   const char *own = library_path();
   if (!own) return;
   for (size_t i = 0; i < kAnnotationCount; ++i) {

@@ -281,33 +281,28 @@ struct Hdf5 {
   TRANSFERS(H5Dwrite_multi, const void **)
 #undef TRANSFERS
 
-  // Calls on an open object, which has the dimensions afterwards.
-#define ON_OBJECT(symbol, is_dataset, parameters, ...)                   \
-  static herr_t symbol parameters {                                      \
-    Call call;                                                           \
-    herr_t ret = REAL_OF(symbol)(__VA_ARGS__);                           \
-    if (!call) return ret;                                               \
-    uint64_t t1 = now_ticks();                                           \
-    if (ret < 0) return record_failure(call, t1, Fn::f_##symbol), ret;   \
-    record_call(Query(N), call, t1, Fn::f_##symbol, object, is_dataset); \
-    return ret;                                                          \
+#define RECORDED(symbol, record, parameters, ...)                      \
+  static herr_t symbol parameters {                                    \
+    Call call;                                                         \
+    herr_t ret = REAL_OF(symbol)(__VA_ARGS__);                         \
+    if (!call) return ret;                                             \
+    uint64_t t1 = now_ticks();                                         \
+    if (ret < 0) return record_failure(call, t1, Fn::f_##symbol), ret; \
+    record;                                                            \
+    return ret;                                                        \
   }
+
+  // Calls on an open object, which has the dimensions afterwards.
+#define ON_OBJECT(symbol, is_dataset, parameters, ...) \
+  RECORDED(symbol, record_call(Query(N), call, t1, Fn::f_##symbol, object, is_dataset), parameters, __VA_ARGS__)
   ON_OBJECT(H5Fflush, false, (hid_t object, int scope), object, scope)
   ON_OBJECT(H5Dflush, true, (hid_t object), object)
   ON_OBJECT(H5Dset_extent, true, (hid_t object, const hsize_t *size), object, size)
 #undef ON_OBJECT
 
   // A chunk as it is in the file. Only the last form of the reading call returns its size.
-#define CHUNK(symbol, bytes, parameters, ...)                                 \
-  static herr_t symbol parameters {                                           \
-    Call call;                                                                \
-    herr_t ret = REAL_OF(symbol)(__VA_ARGS__);                                \
-    if (!call) return ret;                                                    \
-    uint64_t t1 = now_ticks();                                                \
-    if (ret < 0) return record_failure(call, t1, Fn::f_##symbol), ret;        \
-    record_object(Query(N), call, t1, Fn::f_##symbol, dataset, false, bytes); \
-    return ret;                                                               \
-  }
+#define CHUNK(symbol, bytes, parameters, ...) \
+  RECORDED(symbol, record_object(Query(N), call, t1, Fn::f_##symbol, dataset, false, bytes), parameters, __VA_ARGS__)
   CHUNK(H5Dread_chunk, kUnknownBytes, (hid_t dataset, hid_t dxpl, const hsize_t *at, uint32_t *filters, void *buf),
         dataset, dxpl, at, filters, buf)
   CHUNK(H5Dread_chunk1, kUnknownBytes, (hid_t dataset, hid_t dxpl, const hsize_t *at, uint32_t *filters, void *buf),
@@ -319,6 +314,7 @@ struct Hdf5 {
         (hid_t dataset, hid_t dxpl, uint32_t filters, const hsize_t *at, size_t size, const void *buf), dataset, dxpl,
         filters, at, size, buf)
 #undef CHUNK
+#undef RECORDED
 
 #define ATTRIBUTE(symbol, buffer)                                                                      \
   static herr_t symbol(hid_t attribute, hid_t type, buffer buf) {                                      \

@@ -31,13 +31,8 @@ void describe_processors(Writer &w) {
 }
 
 void put_path(Writer &w, string_view path) {
-  const NameHasher &hasher = g_session.hasher;
   w << '"';
-  if (hasher.is_on()) {
-    hasher.write_path(w, path, true, put_json_part);
-  } else {
-    w.json_part(path);
-  }
+  g_session.hasher.write_path(w, path, true, put_json_part);
   w << '"';
 }
 

@@ -254,11 +254,7 @@ void describe_missing_journal() {
   size_t file = stem.rfind('/');
   const string_view directory = slice(stem, 0, file == string_view::npos ? 0 : file);
   w << ",\"no_journal\":{\"dir\":\"";
-  if (g.hasher.is_on()) {
-    g.hasher.write_path(w, directory, false, put_json_part);
-  } else {
-    w.json_part(directory);
-  }
+  g.hasher.write_path(w, directory, false, put_json_part);
   w << '"';
   (w << ",\"errno\":").number(g.journal_error);
   w << '}';
