@@ -1,4 +1,4 @@
-"""Writes the table of docs/conformance.md from what tests/integration/test_conformance.py left in build/conformance,
+"""Writes the table of docs/conformance.md from what tests/integration/test_conformance*.py left in build/conformance,
 and tests/bench/managers.py in build/conformance/overhead.
 
 python tools/conformance_docs.py     write it; rows of managers that were not run stay, and costs not measured anew
