@@ -17,6 +17,7 @@ declarations (task_tags.tag_value), whatever characters it has. All methods may 
 """
 
 import atexit
+import hashlib
 import json
 import logging
 import os
@@ -402,8 +403,41 @@ def seal(directory: Path) -> set[int]:
 
 def unused_name(directory: Path, name: str) -> str:
     """`name`, with a number appended if the run has a workflow of that name: many managers number their tasks anew in
-    each. Raises UsageError where the run's names are hashed with another key than this process has."""
+    each. No other process gets the same. Raises UsageError where the run's names are hashed with another key than this
+    process has."""
     names = hashed_names.of_run(directory)
+    candidate, number, taken = name, 1, _declared_workflows(directory)
+    while True:
+        recorded = candidate if names is None else names.tag("workflow", candidate)
+        if recorded not in taken and _claimed(directory, recorded):
+            return candidate
+        number += 1
+        candidate = f"{name}-{number}"
+
+
+def claimed(directory: Path, name: str) -> bool:
+    """Whether this is the first process that asks, and the run has no workflow of that name. Raises UsageError as
+    `unused_name` does."""
+    names = hashed_names.of_run(directory)
+    recorded = name if names is None else names.tag("workflow", name)
+    return recorded not in _declared_workflows(directory) and _claimed(directory, recorded)
+
+
+def _claimed(directory: Path, recorded: str) -> bool:
+    """By a directory, which only one process can make: lines are read by others some time after it began."""
+    folder = directory / "declared"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        (folder / f"{hashlib.sha256(recorded.encode()).hexdigest()[:32]}.name").mkdir(mode=0o700)
+    except FileExistsError:
+        return False
+    except OSError:
+        return True  # as the lines will say that can't be written either
+    return True
+
+
+def _declared_workflows(directory: Path) -> set[str]:
+    """The names of workflows, as they are in the run."""
     taken = set()
     for path in (directory / "declared").glob("*.jsonl"):
         with path.open(encoding="utf-8", errors="replace") as lines:
@@ -411,11 +445,7 @@ def unused_name(directory: Path, name: str) -> str:
                 taken.add(json.loads(next(lines, "{}")).get("workflow"))
             except (ValueError, AttributeError):
                 continue
-    candidate, number = name, 1
-    while (candidate if names is None else names.tag("workflow", candidate)) in taken:
-        number += 1
-        candidate = f"{name}-{number}"
-    return candidate
+    return taken
 
 
 def opened_run(wanted: FilePath | None, program: str, tags: str = "") -> Path:

@@ -22,7 +22,7 @@ from urllib.parse import unquote, urlsplit
 from tailrace import context
 from tailrace.integrations.declared_log import error_text
 from tailrace.integrations.isolation import Isolation
-from tailrace.integrations.workflow import Workflow, running, unused_name
+from tailrace.integrations.workflow import Workflow, claimed, running
 
 isolated = Isolation(logging.getLogger("tailrace.airflow"))
 _VARIABLES = "AIRFLOW_CTX_"
@@ -36,7 +36,7 @@ def workflow_of(dag_id: str) -> Workflow | None:
     if directory is None:
         return None
     workflow = Workflow("airflow", Path(directory), dag_id)
-    if unused_name(Path(directory), dag_id) == dag_id:
+    if claimed(Path(directory), dag_id):
         # Each process writes declarations of its own; that of the first one has the workflow's line.
         version, config = metadata.version("apache-airflow-core"), {"own_directories": _own_directories()}
         workflow.write("workflow", manager="airflow", version=version, t_ns=time.time_ns(), config=config)
