@@ -28,13 +28,13 @@ from toil.fileStores import FileID
 from toil.lib.directory import decode_directory
 
 from tailrace import context
+from tailrace.integrations.declared_log import error_text
 from tailrace.integrations.isolation import Isolation
 from tailrace.integrations.replacing import Replaced, replace
 from tailrace.integrations.workflow import Workflow, running, surrounding_task
 from tailrace.toil import places
 
 _isolated = Isolation(logging.getLogger("tailrace.toil"))
-_LONGEST_ERROR = 2000
 _FILE, _DIRECTORY = "toilfile:", "toildir:"
 
 
@@ -64,7 +64,7 @@ class _Try:
             self.declare(outputs=_paths(outputs, self.store))
             self.workflow.ended(task, "done", tries=tries)
         else:
-            text = f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]
+            text = error_text(error)
             self.declare()  # it may not have begun
             self.workflow.retried(task, self.attempt, text, t_launch_ns=self.begun_ns)
             if self.left <= 1:

@@ -9,17 +9,16 @@ its own only, and the end of a job whose worker was killed.
 Invariants: what toil returns and raises is what it does untraced; a fault of ours is one warning.
 """
 
-import json
 import logging
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from toil import leader
 
+from tailrace.integrations.hashed_declarations import RecordedName
 from tailrace.integrations.isolation import Isolation
 from tailrace.integrations.replacing import Replaced, replace
 from tailrace.integrations.workflow import Workflow
@@ -74,19 +73,21 @@ def _begun(name: str, config: Any) -> Workflow | None:
 
 def _finish(workflow: Workflow) -> None:
     """Dependencies, and the ends of tasks without one: their worker was killed, or no other try came."""
-    if workflow.directory is None:
-        return
     workflow.flush()
-    lines = list(_lines(workflow.directory, workflow.name))
+    lines = [line for line in workflow.declared_lines() if "task" in line]
     writers = {file["path"]: line["task"] for line in lines if line["type"] == "task" for file in line["outputs"]}
     tasks: dict[str, dict[str, Any]] = {}
     for line in lines:
         if line["type"] == "task":
             tasks.setdefault(line["task"], line)
             found = ((writers.get(file["path"], line["task"]), file["path"]) for file in line["inputs"])
-            deps = [{"task": writer, "via": "file", "path": path} for writer, path in found if writer != line["task"]]
+            deps = [
+                {"task": RecordedName(writer), "via": "file", "path": RecordedName(path)}
+                for writer, path in found
+                if writer != line["task"]
+            ]
             if deps:
-                own = {key: line[key] for key in ("stage", "task", "kind", "name")}
+                own = {key: RecordedName(line[key]) for key in ("stage", "task", "kind", "name")}
                 workflow.write("task", **own, deps=deps, inputs=[], outputs=[])
     ended = {line["task"] for line in lines if line["type"] == "end"}
     for task in tasks.keys() - ended:
@@ -94,17 +95,4 @@ def _finish(workflow: Workflow) -> None:
         last = max((line["try"] for line in tries), default=0)
         errors = [line["error"] for line in tries if line["try"] == last and line.get("error")]
         error = errors[0] if errors else "its worker was killed"
-        workflow.ended(task, "failed" if errors else "killed", error=error, tries=last + 1)
-
-
-def _lines(directory: Path, workflow: str) -> Iterator[dict[str, Any]]:
-    """What all processes have declared of a workflow's tasks until now."""
-    for path in sorted((directory / "declared").glob("toil-*.jsonl")):
-        with path.open(encoding="utf-8", errors="replace") as lines:
-            for text in lines:
-                try:
-                    line = json.loads(text)
-                except ValueError:
-                    continue  # not written to its end: its writer was killed
-                if line.get("workflow") == workflow and "task" in line:
-                    yield line
+        workflow.ended(RecordedName(task), "failed" if errors else "killed", error=error, tries=last + 1)
