@@ -1,6 +1,7 @@
 """toil's adapter, on real runs: scatters, a subworkflow, tries, a worker that is killed, a version that isn't known."""
 
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -53,22 +54,27 @@ steps:
 """
 
 
-def toil(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    environment = clean_environment(share_tailrace(folder / "site"))
+def toil(folder: Path, *words: str, **settings: str) -> "subprocess.CompletedProcess[str]":
+    environment = clean_environment({**share_tailrace(folder / "site"), **settings})
     return subprocess.run(
         [TOILS[0].python, *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
 
 
-def test_jobs_of_a_workflow(tmp_path: Path) -> None:
+def run_flow(tmp_path: Path, **settings: str) -> None:
+    """In which the last job is killed."""
     for name, text in (("b-a", "2\n1\n"), ("c", "4\n3\n")):
         (tmp_path / f"{name}.txt").write_text(text)
     for name, text in (("sort", SORT), ("inner", INNER), ("flow", FLOW)):
         (tmp_path / f"{name}.cwl").write_text(text)
     files = "[{class: File, path: b-a.txt}, {class: File, path: c.txt}]"
     (tmp_path / "job.yml").write_text(f"files: {files}\nmarker: {tmp_path}/marker\n")
-    done = toil(tmp_path, "-m", "tailrace.toil", "--no-prepull", "flow.cwl", "job.yml")
+    done = toil(tmp_path, "-m", "tailrace.toil", "--no-prepull", "flow.cwl", "job.yml", **settings)
     assert done.returncode == 1 and "tailrace: can't" not in done.stderr, done.stderr
+
+
+def test_jobs_of_a_workflow(tmp_path: Path) -> None:
+    run_flow(tmp_path)
     trace, run = only_run(tmp_path)
 
     for number, name in enumerate(("b-a", "c")):
@@ -101,6 +107,15 @@ def _dependencies(run: tailrace.Run) -> None:
     }
     compared = declared_vs_observed.compare_declared(run)
     assert set(compared["status"]) == {"observed"} and len(compared) == len(deps)
+
+
+def test_jobs_of_a_workflow_whose_names_are_hashed(tmp_path: Path) -> None:
+    run_flow(tmp_path, TAILRACE_REDACT="paths")
+    _, run = only_run(tmp_path)
+    ends = Counter((row.status, row.tries) for row in run.declared_tasks.itertuples())
+    assert ends == {("done", 1): 4, ("done", 2): 1, ("killed", 2): 1}
+    compared = declared_vs_observed.compare_declared(run)
+    assert compared["status"].tolist() == ["observed"] * 5
 
 
 def test_a_version_that_creates_jobs_in_another_way_is_one_line(tmp_path: Path) -> None:
