@@ -30,15 +30,36 @@ Range *&bucket_of(const void *of, uint64_t number) {
   return g_started[(number ^ reinterpret_cast<uintptr_t>(of) >> 4) % kBuckets];
 }
 
-Range *new_range(const void *of) {
+void give_to_pool(Range *range) {
   Locked lock(g_session.wiped->table);
-  void *memory = pool_take(sizeof(Range));
+  pool_give(range, sizeof *range);
+}
+
+// One that has ended in the thread. The list is empty while one is taken off it: a signal handler may take and give, too.
+Range *take_spare(Thread *t) {
+  auto *spare = static_cast<Range *>(__atomic_exchange_n(&t->spare_ranges, nullptr, __ATOMIC_RELAXED));
+  if (!spare || !spare->next) return spare;
+  auto *given = static_cast<Range *>(__atomic_exchange_n(&t->spare_ranges, spare->next, __ATOMIC_RELAXED));
+  while (Range *range = given) {
+    given = range->next;
+    give_to_pool(range);
+  }
+  return spare;
+}
+
+Range *new_range(const void *of, void *memory = nullptr) {
+  if (!memory) {
+    Locked lock(g_session.wiped->table);
+    memory = pool_take(sizeof(Range));
+  }
   return memory ? new (memory) Range{{}, of, 0, nullptr} : nullptr;
 }
 
-void free_range(Range *range) {
-  Locked lock(g_session.wiped->table);
-  pool_give(range, sizeof *range);
+void give_spare(Thread *t, Range *range) {
+  void *next = __atomic_load_n(&t->spare_ranges, __ATOMIC_RELAXED);
+  do {
+    range->next = static_cast<Range *>(next);
+  } while (!__atomic_compare_exchange_n(&t->spare_ranges, &next, range, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 }
 
 // The thread stays where it is, unless that is the region.
@@ -93,7 +114,8 @@ string_view kept_text(string_view text) {
 }
 
 int push_range(const void *of, const RegionDefinition *definition, const RegionKeys &keys) {
-  Range *range = enter() && definition ? new_range(of) : nullptr;
+  Thread *t = definition ? enter() : nullptr;
+  Range *range = t ? new_range(of, take_spare(t)) : nullptr;
   if (!range) return -1;
   int level = 0;
   for (const Range *r = t_ranges; r; r = r->next) level += r->of == of;
@@ -104,7 +126,8 @@ int push_range(const void *of, const RegionDefinition *definition, const RegionK
 }
 
 int pop_range(const void *of) {
-  if (!enter()) return -1;
+  Thread *t = enter();
+  if (!t) return -1;
   Range *above = nullptr, *range = t_ranges;
   for (; range && range->of != of; range = range->next) above = range;
   if (!range) return -1;
@@ -115,7 +138,7 @@ int pop_range(const void *of) {
     above->region.outer_id = range->region.outer_id;
   }
   end_anywhere(range->region);
-  free_range(range);
+  give_spare(t, range);
   int level = 0;
   for (const Range *r = t_ranges; r; r = r->next) level += r->of == of;
   return level;
@@ -148,7 +171,7 @@ void end_range(const void *of, uint64_t number) {
     *at = range->next;
   }
   end_anywhere(range->region);
-  free_range(range);
+  give_to_pool(range);
 }
 
 }  // namespace tailrace

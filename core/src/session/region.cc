@@ -10,7 +10,7 @@ namespace tailrace {
 namespace {
 
 constexpr size_t kBuckets = 256;
-RegionDefinition *g_definitions[kBuckets];
+std::atomic<RegionDefinition *> g_definitions[kBuckets];  // found without a lock
 uint32_t g_definition_count = 0, g_context_count = 0;
 
 // Under the table lock; too large for the stack of a thread.
@@ -110,6 +110,11 @@ void record_moment(Fn fn, const RegionDefinition *definition, const RegionKeys &
                 now);
 }
 
+const RegionDefinition *find_definition(const RegionDefinition *first, string_view both) {
+  while (first && first->both() != both) first = first->next;
+  return first;
+}
+
 }  // namespace
 
 const RegionDefinition *define_region(string_view name, string_view category) {
@@ -124,17 +129,17 @@ const RegionDefinition *define_region(string_view name, string_view category) {
   FileIdentity none;
   none.type = FileType::kObject;
   const uint64_t hash = recorded_hash(both, none);
+  std::atomic<RegionDefinition *> &bucket = g_definitions[hash % kBuckets];
+  if (const RegionDefinition *known = find_definition(bucket.load(std::memory_order_acquire), both)) return known;
   Locked lock(g_session.wiped->table);
-  RegionDefinition *&bucket = g_definitions[hash % kBuckets];
-  for (RegionDefinition *d = bucket; d; d = d->next) {
-    if (d->both() == both) return d;
-  }
+  RegionDefinition *others = bucket.load(std::memory_order_relaxed);
+  if (const RegionDefinition *known = find_definition(others, both)) return known;
   if (g_definition_count >= kMostRegionDefinitions) return nullptr;
   void *memory = arena_allocate(sizeof(RegionDefinition) + both.size());
   if (!memory) return nullptr;
-  auto *d = new (memory) RegionDefinition{hash, static_cast<uint32_t>(both.size()), bucket, {0}};
+  auto *d = new (memory) RegionDefinition{hash, static_cast<uint32_t>(both.size()), others, {0}};
   memcpy(d->text, both.data(), both.size());
-  bucket = d;
+  bucket.store(d, std::memory_order_release);
   ++g_definition_count;
   return d;
 }

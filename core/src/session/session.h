@@ -89,6 +89,7 @@ struct Thread {
   uint32_t dropped_regions;      // slots of those that left none
   uint64_t calls_without_stack;  // since the last one that had one for its number (session/stacks.h)
   struct StackRoom *stack_room;
+  void *spare_ranges;  // of annotations (layers/annotations.cc)
 };
 
 // On a page of its own that fork zeroes.
