@@ -37,8 +37,12 @@ CATEGORY = "tailrace.category"
 _LATE_NS = 10_000_000
 """A span that says to have begun or ended longer ago was given its time."""
 
-_open: dict[tuple[int, int], tuple[_regions.Region, dict[str, int]]] = {}
-"""The region of each span that has not ended, and the time it was given, by its numbers."""
+_Arguments = tuple[int | None, int | None, bytes | None]
+"""Epoch, step and keys of a region."""
+
+_open: dict[tuple[int, int], tuple[_regions.Region, dict[str, int], dict[str, Any], _Arguments]] = {}
+"""Of each span that has not ended, by its numbers: its region, the time it was given, its attributes at its start, and
+what the region has of them."""
 
 
 class RegionProcessor(SpanProcessor):  # type: ignore[misc,unused-ignore]
@@ -58,15 +62,21 @@ class RegionProcessor(SpanProcessor):  # type: ignore[misc,unused-ignore]
         scope = span.instrumentation_scope
         category = str((span.attributes or {}).get(CATEGORY) or (scope.name if scope else ""))
         given = _given_time("begin_ns", span.start_time)
-        region = _regions.start(definition_of(span.name, category), _parent(parent_context), *_arguments(span, given))
+        arguments = _arguments(span, given)
+        region = _regions.start(definition_of(span.name, category), _parent(parent_context), *arguments)
         if region is not None:
-            _open[number] = region, given
+            _open[number] = region, given, dict(span.attributes or {}), arguments
 
     def on_end(self, span: ReadableSpan) -> None:
         """Ends its region, with the attributes that it has now."""
-        region, given = _open.pop(_number(span.context), (None, {}))
-        if region is not None:
-            _regions.finish(region, *_arguments(span, {**given, **_given_time("end_ns", span.end_time)}))
+        found = _open.pop(_number(span.context), None)
+        if found is None:
+            return
+        region, given, attributes, arguments = found
+        late = _given_time("end_ns", span.end_time)
+        if late or span.status.status_code is trace.StatusCode.ERROR or dict(span.attributes or {}) != attributes:
+            arguments = _arguments(span, {**given, **late})
+        _regions.finish(region, *arguments)
 
 
 def _given_time(key: str, at_ns: int | None) -> dict[str, int]:
@@ -88,7 +98,7 @@ def _parent(context: Context | None) -> Any:
     return _open.get(_number(parent.get_span_context()), (False,))[0]
 
 
-def _arguments(span: ReadableSpan, given: dict[str, int]) -> tuple[int | None, int | None, bytes | None]:
+def _arguments(span: ReadableSpan, given: dict[str, int]) -> _Arguments:
     """Epoch, step and keys, as many as there is room for; the attributes set last stay."""
     attributes = {key: value for key, value in (span.attributes or {}).items() if key != CATEGORY}
     own: dict[str, Any] = {**given}

@@ -3,6 +3,7 @@ opentelemetry.py): a name becomes a tag's key, a value its text."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ NUMBERS = ("epoch", "step")
 """Arguments of a region that are whole numbers."""
 
 
+@functools.lru_cache(maxsize=4096)
 def key(name: str) -> str:
     """A name as a tag's: other tracers take any."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in name.lower())[:64]
@@ -28,7 +30,9 @@ def of_any(given: Mapping[str, Any]) -> dict[str, Any]:
         else:
             # Epochs and steps that are no whole numbers are keys of another name.
             text = str(value)[:256]
-            found[f"{name}_" if name in NUMBERS else key(name)] = "".join(c for c in text if c.isprintable())
+            if not text.isprintable():
+                text = "".join(c for c in text if c.isprintable())
+            found[f"{name}_" if name in NUMBERS else key(name)] = text
     return found
 
 

@@ -4,6 +4,7 @@ The rules are implemented once, in the core (`tailrace._native.tag_error`, `merg
 percent-encodes. Invariant: every returned string is canonical, so equal contexts are equal strings.
 """
 
+import re
 from collections.abc import Mapping
 from urllib.parse import quote, unquote
 
@@ -11,6 +12,8 @@ from tailrace import _native
 from tailrace.errors import TagError
 
 _UNQUOTED = "_.:/@+-"
+_is_plain = re.compile(r"[A-Za-z0-9_.-]*\Z").match
+"""Of a text in which quote() has nothing to do, where keys of regions spend their time."""
 
 TagValue = str | int
 
@@ -75,6 +78,8 @@ def _encode_value(key: str, value: object) -> str:
 
 
 def _quote(text: str, unquoted: str, what: str) -> str:
+    if _is_plain(text):
+        return text
     try:
         quoted = quote(text, safe=unquoted, errors="strict")
     except UnicodeEncodeError as error:
