@@ -1,4 +1,4 @@
-"""The report as tables on a terminal.
+"""The report on a terminal: facts and findings here, tables in terminal_tables.py.
 
     summary.collect(run) -> show(data, console) -> facts, findings, tables
 
@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -23,29 +22,13 @@ from rich.text import Text
 from tailrace.analyzer import summary
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights.finding import COSTLESS
-from tailrace.analyzer.model.dataflow import UNTAGGED
 from tailrace.analyzer.report.names import Names, fit, names_of
+from tailrace.analyzer.report.terminal_tables import GAP, ORDER_WORDS, SHOWN, STATUS_STYLES, TABLES, WIDE, first_of
 from tailrace.analyzer.summary.limits import JsonObject
-from tailrace.analyzer.util.formatting import bytes_text, count_text, shortened, time_text, visible, with_stage
+from tailrace.analyzer.util.formatting import bytes_text, count_text, shortened, time_text, visible
 
 LONGEST_NAME = 240
 """Characters of a name that is not in a column of its own."""
-WIDE = 110
-"""Columns of a terminal from which on the tables have their minor columns, too."""
-GAP = 2
-NARROWEST = 12
-"""Columns that a name keeps when a table is too wide."""
-SHOWN = {
-    "findings": 10,
-    "flows": 6,
-    "files": 4,
-    "histories": 10,
-    "never_read": 5,
-    "declared": 8,
-    "waits": 15,
-    "regions": 15,
-}
-"""Rows that a terminal shows of each list."""
 FINDING_STYLES = {
     "failure": "bold red",
     "race": "red",
@@ -58,7 +41,6 @@ FINDING_STYLES = {
 COST_WIDTH = 9
 TOGETHER = re.compile(r"(?<=\d) (?=(?:[num]?s|min|h|B|[KMGTP]iB)\b)|(?<=\w) (?=\d+(?: ->|\.?$))")
 """Blanks at which a line does not break: "4.42 s", "merge 13"."""
-ACTORS = (("wrote", "writers"), ("read", "readers"))
 PART_WORDS = {
     "compute": "computing",
     "io": "in file I/O",
@@ -69,23 +51,6 @@ PART_WORDS = {
 }
 UNMANAGED_GAP = "between tasks (their start, the script's own time)"
 OUTCOME_STYLES = {"failed": "bold red", "noted": "yellow"}
-STATUS_STYLES = {
-    "observed": "green",
-    "value only": "dim",
-    "order only": "dim",
-    "not observed": "yellow",
-    "undeclared": "magenta",
-}
-ORDER_WORDS = {
-    "none": "that nothing orders",
-    "in time": "in order this time",
-    "awaited": "awaited",
-    "declared": "ordered by others",
-}
-"""What orders the two tasks of an undeclared dependency."""
-REGION_TIMES = ("time", "io", "unoverlapped", "unoverlapped_app")
-MANAGER = "(workflow manager: {files})"
-RESULTS = "(declared results: {files})"
 
 
 def render_terminal(run: AnalyzedRun, console: Console) -> None:
@@ -107,7 +72,7 @@ def show(data: JsonObject, console: Console) -> None:
         for line in _wrapped(fact, width):
             _print(console, line)
     _show_findings(data["findings"]["rows"], names, console)
-    for table in (_stages, _regions, _waits, _flows, _files, _histories, _never_read, _declared):
+    for table in TABLES:
         made = table(data, names, width)
         if made is not None:
             _print(console, Text())
@@ -212,7 +177,7 @@ def _show_findings(findings: list[JsonObject], names: Names, console: Console) -
         return
     _print(console, Text())
     shown, indent = findings[: SHOWN["findings"]], COST_WIDTH + GAP
-    head = Text("Findings, by what they cost" + _first(len(shown), len(findings)), "bold")
+    head = Text("Findings, by what they cost" + first_of(len(shown), len(findings)), "bold")
     if not all(str(finding["query"]).startswith("tailrace ") for finding in shown):
         head.append(f" ({names.opening()})", "not bold dim")
     for part in _wrapped(head, console.width):
@@ -250,259 +215,3 @@ def cost_and_title(finding: JsonObject) -> tuple[str, str]:
     if amount in title:
         return ("time" if is_time else "bytes"), title
     return (f"<{amount}" if finding["estimate"] and finding["cost_ns"] else amount), title
-
-
-# --- the tables -----------------------------------------------------------------------------------------------------
-
-
-def _first(shown: int, total: int) -> str:
-    return f" (first {shown} of {total})" if total > shown else ""
-
-
-def _split(rows: list[JsonObject], folded: Callable[[JsonObject], bool]) -> tuple[list[JsonObject], list[JsonObject]]:
-    """The rows that are shown, and those that are folded into one."""
-    sides: tuple[list[JsonObject], list[JsonObject]] = ([], [])
-    for row in rows:
-        sides[folded(row)].append(row)
-    return sides
-
-
-@dataclass
-class Table:
-    """A table whose first column's head is its title.
-
-    columns: (head, kind); kind is "number" (never shortened), "word", or "name" (shortened where the line is too long).
-    rows: cells as texts, or `Text` with a style. note: a sentence below the table.
-    """
-
-    columns: Sequence[tuple[str, str]]
-    names: Names
-    rows: list[Sequence[str | Text]] = field(default_factory=list)
-    note: str = ""
-
-    def lines(self, width: int) -> Iterator[Text]:
-        """The table in lines of `width` columns."""
-        room = self._room(width)
-        heads = [Text(head, "bold" if i == 0 else "dim") for i, (head, _) in enumerate(self.columns)]
-        for row in (heads, *self.rows):
-            line = Text()
-            for i, (cell, wide, (_, kind)) in enumerate(zip(row, room, self.columns, strict=True)):
-                text = cell.copy() if isinstance(cell, Text) else Text(cell)
-                if kind == "name" and row is not heads:
-                    text.plain = fit(text.plain, wide)
-                pad = " " * (wide - cell_len(text.plain))
-                line.append(" " * GAP if i else "").append(pad if kind == "number" else "").append_text(text)
-                line.append("" if kind == "number" else pad)
-            line.rstrip()
-            yield line
-
-    def _room(self, width: int) -> list[int]:
-        """The width of each column: what its cells need, names less where that is too much for the line."""
-        cells = [[head for head, _ in self.columns], *self.rows]
-        needs = [max(cell_len(str(row[i])) for row in cells) for i in range(len(self.columns))]
-        over = sum(needs) + GAP * (len(needs) - 1) - width
-        least = [
-            max(NARROWEST, cell_len(head)) if kind == "name" else wide
-            for (head, kind), wide in zip(self.columns, needs, strict=True)
-        ]
-        while over > 0 and (flexible := [i for i, wide in enumerate(needs) if wide > least[i]]):
-            needs[max(flexible, key=lambda i: needs[i])] -= 1
-            over -= 1
-        return needs
-
-
-def _stages(data: JsonObject, names: Names, width: int) -> Table:
-    """Stages in time order; the split of I/O time is left out where the terminal is narrow."""
-    split = ("read", "write", "metadata") if width >= WIDE else ()
-    right = ("tasks", "procs", "span", "I/O", *split, "bytes read", "written")
-    table = Table(
-        (("Stages", "name"), *((name, "number") for name in right)),
-        names,
-        note=visible(" ".join(filter(None, (data["untagged"]["text"], data["levels"])))),
-    )
-    for s in data["stages"]:
-        times = [time_text(s[f"{name}_ms"] * 1e6) for name in ("span", "io", *split)]
-        moved = (bytes_text(s["read_bytes"]), bytes_text(s["written_bytes"]))
-        table.rows.append((visible(s["stage"]), str(s["tasks"]), str(s["processes"]), *times, *moved))
-    return table
-
-
-def _regions(data: JsonObject, names: Names, width: int) -> Table | None:
-    """The program's own regions: unions over threads and processes; a dash where no region is one of computing."""
-    known = data["regions"]["rows"]
-    if not known:
-        return None
-    longest = {id(row) for row in sorted(known, key=lambda row: -row["time_ms"])[: SHOWN["regions"]]}
-    rows = [row for row in known if id(row) in longest]
-    moved = ("read", "written") if width >= WIDE else ()
-    right = ("count", "time", "I/O", *moved, "unoverlapped I/O", "of the application")
-    total = data["regions"]["total"]
-    title = "Regions" + (f" (the longest {len(rows)} of {total:,})" if len(rows) < total else "")
-    table = Table(((title, "name"), *((name, "number") for name in right)), names)
-    still_open = sum(row["open"] for row in rows)
-    if still_open:
-        ends = (
-            "1 region never ended; its time is"
-            if still_open == 1
-            else f"{still_open} regions never ended; their time is"
-        )
-        table.note = f"{ends} that until the last event of the process."
-    for row in rows:
-        times = [None if row[f"{name}_ms"] is None else row[f"{name}_ms"] * 1e6 for name in REGION_TIMES]
-        shown = ["-" if time is None else time_text(time) for time in times]
-        moved_text = [bytes_text(row[f"{name}_bytes"]) for name in moved]
-        table.rows.append((visible(row["region"]), f"{row['count']:,}", *shown[:2], *moved_text, *shown[2:]))
-    return table
-
-
-def _waits(data: JsonObject, names: Names, width: int) -> Table | None:
-    """Sums over the tasks of each stage: waiting for data, for predecessors, for workers; then what they ran. Unknown
-    times are a dash. On a narrow terminal the time to start is left out, and the queues are one column."""
-    rows = data["waits"][: SHOWN["waits"]]
-    if not rows:
-        return None
-    wide = {"their queue": ("upstream",), "own queue": ("queue",), "starting": ("start",)}
-    keys = {
-        "wait: data": ("data",),
-        "predecessors": ("order",),
-        **(wide if width >= WIDE else {"queues": ("upstream", "queue")}),
-        "I/O": ("io",),
-        "computing": ("compute",),
-    }
-    # The long title alone would make the table wider than a line of WIDE columns.
-    title = ("Sums over tasks" if width < WIDE + 30 else "Where the tasks' time went, summed over tasks") + _first(
-        len(rows), len(data["waits"])
-    )
-    table = Table(((title, "name"), ("tasks", "number"), *((name, "number") for name in keys)), names)
-    for row in rows:
-        known = ([row[f"{name}_ms"] for name in parts if row[f"{name}_ms"] is not None] for parts in keys.values())
-        shown = [time_text(sum(times) * 1e6) if times else "-" for times in known]
-        table.rows.append((visible(row["stage"]), str(row["tasks"]), *shown))
-    return table
-
-
-def stage_name(data: JsonObject, position: int, other: str) -> str:
-    """The stage at a position, or `other` for -1."""
-    return str(data["stages"][position]["stage"]) if position >= 0 else other
-
-
-def _flows(data: JsonObject, names: Names, width: int) -> Table | None:
-    """Flows between stages, the largest first; what untagged processes pass among themselves is one row."""
-    flows = sorted(data["flows"], key=lambda flow: -flow["bytes"])
-    between, among = _split(flows, lambda flow: _among_untagged(data, flow))
-    if not flows:
-        return None
-    shown = between[: SHOWN["flows"]]
-    head = "Dataflow" + _first(len(shown), len(between))
-    kinds = ((head, "name"), ("to", "name"), ("bytes", "number"), ("files", "number"), ("largest", "name"))
-    table = Table(kinds, names)
-    for flow in shown:
-        before = "(before the run, or another host)" if flow["undecided_bytes"] else "(before the run)"
-        ends = stage_name(data, flow["source"], before), stage_name(data, flow["target"], summary.RESULT)
-        largest = visible(names.relative(flow["largest"][0]["path"])) if flow["largest"] else ""
-        table.rows.append((*map(visible, ends), bytes_text(flow["bytes"]), str(flow["files"]), largest))
-    if among:
-        moved, files = (sum(flow[key] for flow in among) for key in ("bytes", "files"))
-        table.rows.append((UNTAGGED, "(among themselves)", bytes_text(moved), str(files), ""))
-    return table
-
-
-def _among_untagged(data: JsonObject, flow: JsonObject) -> bool:
-    """Whether a flow has no stage at either end: the workflow manager's own."""
-    ends = {stage_name(data, flow[end], "") for end in ("source", "target")}
-    return UNTAGGED in ends and ends <= {UNTAGGED, ""}
-
-
-def _files(data: JsonObject, names: Names, width: int) -> Table | None:
-    rows = [row for row in data["files"]["rows"] if row["cls"] == "data"]
-    manager = data["folded"]["manager"]
-    if not rows:
-        return None
-    shown = rows[: SHOWN["files"]]
-    head = "Files by bytes moved" + _first(len(shown), data["numbers"]["files"])
-    numbers = ("read", "written", "writers", "readers")
-    table = Table(((head, "name"), *((name, "number") for name in numbers)), names)
-    for row in shown:
-        moved = (bytes_text(row["read_bytes"]), bytes_text(row["written_bytes"]))
-        table.rows.append((visible(names.relative(row["path"])), *moved, str(row["writers"]), str(row["readers"])))
-    if manager["files"]:
-        sums = [bytes_text(manager[key]) for key in ("read_bytes", "written_bytes")]
-        table.rows.append((MANAGER.format(files=count_text(manager["files"], "file")), *sums, "", ""))
-    return table
-
-
-def _histories(data: JsonObject, names: Names, width: int) -> Table | None:
-    """Files written more than once, a row a state."""
-    rows = data["histories"]["rows"]
-    if not rows:
-        return None
-    shown = rows[: SHOWN["histories"]]
-    head = "Files written more than once" + _first(len(shown), len(rows))
-    kinds = (
-        (head, "name"),
-        ("", "number"),
-        ("how", "word"),
-        ("by", "name"),
-        ("written", "number"),
-        ("read by", "name"),
-    )
-    table = Table(kinds, names)
-    for row in shown:
-        path = visible(names.relative(row["path"])) if row["state"] == 1 else ""
-        wrote, read = (visible(actors_text(row[who], row[number])) for who, number in ACTORS)
-        table.rows.append((path, f"@{row['state']}", row["how"], wrote, bytes_text(row["bytes"]), read))
-    return table
-
-
-def actors_text(actors: list[JsonObject], number: int) -> str:
-    """The first of several tasks, and how many more."""
-    names = [str(actor["name"]) for actor in actors]
-    return ", ".join(names) + (f" and {number - len(names)} more" if number > len(names) else "")
-
-
-def _never_read(data: JsonObject, names: Names, width: int) -> Table | None:
-    rows = [row for row in data["never_read"]["rows"] if not row["removed"]]
-    results = data["folded"]["results"]
-    if not rows:
-        return None
-    shown = rows[: SHOWN["never_read"]]
-    total = data["never_read"]["total"] - data["never_read"]["removed"]
-    head = "Written, kept, never read by another task" + _first(len(shown), total)
-    table = Table(((head, "name"), ("written", "number"), ("by", "name")), names)
-    for row in shown:
-        by = visible(", ".join(row["stages"]))
-        table.rows.append((visible(names.relative(row["path"])), bytes_text(row["written_bytes"]), by))
-    if results["files"]:
-        folded = RESULTS.format(files=count_text(results["files"], "file"))
-        table.rows.append((folded, bytes_text(results["written_bytes"]), ""))
-    return table
-
-
-def task_name(row: JsonObject, end: str) -> str:
-    """A declared task with its stage in front, unless the name has it already."""
-    return with_stage(str(row[end]), str(row[f"{end}_stage"]))
-
-
-def _declared(data: JsonObject, names: Names, width: int) -> Table | None:
-    rows = [row for row in data["declared"]["rows"] if row["status"] in ("not observed", "undeclared")]
-    if not rows:
-        return None
-    told = [finding for finding in data["findings"]["rows"] if finding["kind"].startswith("undeclared")]
-    if len(rows) == 1 and rows[0]["status"] == "undeclared" and sum(finding["count"] for finding in told) == 1:
-        return None  # the finding has said all of it
-    shown = rows[: SHOWN["declared"]]
-    kinds = (
-        ("Not as declared" + _first(len(shown), len(rows)), "name"),
-        ("to", "name"),
-        ("by", "word"),
-        ("status", "word"),
-        ("bytes", "number"),
-        ("", "word"),
-    )
-    table = Table(kinds, names)
-    for row in shown:
-        ends = [visible(task_name(row, end)) for end in ("producer", "consumer")]
-        status = Text(row["status"], STATUS_STYLES[row["status"]])
-        order = ORDER_WORDS[row["order"]] if row["status"] == "undeclared" else ""
-        table.rows.append((*ends, row["via"], status, bytes_text(row["bytes"]), order))
-    return table

@@ -15,7 +15,7 @@ from test_critical import task
 
 from support.flowcase import MS, T0_NS, FakeRun, Story
 from tailrace.analyzer import summary
-from tailrace.analyzer.report import html, names, terminal
+from tailrace.analyzer.report import html, names, terminal, terminal_tables
 from tailrace.analyzer.summary import limits
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
 
@@ -278,7 +278,7 @@ class TestNames:
         assert terminal.cost_and_title({**finding, "title": "x", "estimate": True}) == ("<3.00 s", "x")
 
     def test_a_wide_heading_keeps_the_other_columns_share(self) -> None:
-        table = terminal.Table(
+        table = terminal_tables.Table(
             (("A title of some length", "name"), ("bytes", "number"), ("largest", "name")), names.Names()
         )
         table.rows.append(("a", "12 B", "/mnt/a/directory/with/a/long_name.nc"))
