@@ -95,7 +95,7 @@ def test_a_worker_has_the_tags_of_the_task_that_it_runs_now(traced: Callable[...
     nobody = {(None,) * 6}
     assert tags(trace, tmp_path / "before") == nobody
     for number in (1, 2):
-        task = ("dag", f"load{number}", f"run/load{number}", "1", None, None)
+        task = ("dag", f"load{number}", f"run/load{number}", "0", None, None)
         for name in ("own", "thread", "child"):
             assert tags(trace, tmp_path / f"{name}{number}") == {task}, name
     assert tags(trace, tmp_path / "scope2") == {("dag", "load2", "inner", None, None, None)}
@@ -113,7 +113,7 @@ def test_threads_that_change_variables_at_once_leave_the_tags_of_all(
         for event in trace.events
         if event["path"] and event["path"].startswith(begin)
     }
-    expected = {(str(number),) * 3 for number in range(1, rounds + 1)}
+    expected = {(str(number), str(number), str(number - 1)) for number in range(1, rounds + 1)}
     assert found - expected == expected - found == set()
 
 

@@ -6,7 +6,7 @@ namespace {
 
 constexpr string_view kKeys[kManagedTagCount] = {"workflow", "stage", "task", "try", "job", "rank"};
 
-enum class Use : uint8_t { kMark, kWorkersMark, kValue, kPathEnd };
+enum class Use : uint8_t { kMark, kWorkersMark, kValue, kPathEnd, kFromOne };
 
 constexpr bool is_mark(Use use) { return use <= Use::kWorkersMark; }
 
@@ -25,11 +25,13 @@ constexpr Row kRows[] = {
 #define WORKER(name, mark) {Use::kWorkersMark, ManagedTag::workflow, "", mark, ""},
 #define VARIABLE(tag, before, variable, nothing) {Use::kValue, ManagedTag::tag, before, variable, nothing},
 #define PATH_END(tag, variable) {Use::kPathEnd, ManagedTag::tag, "", variable, ""},
+#define FROM_ONE(tag, variable) {Use::kFromOne, ManagedTag::tag, "", variable, ""},
 #include "format/managers.def"
 #undef MANAGER
 #undef WORKER
 #undef VARIABLE
 #undef PATH_END
+#undef FROM_ONE
 #undef try
 };
 constexpr size_t kRowCount = sizeof kRows / sizeof kRows[0];
@@ -92,6 +94,13 @@ struct Found {
       if (value.size()) value << kRows[i].before;
       string_view text(values[i]);
       if (kRows[i].use == Use::kPathEnd) text = path_end(text);
+      if (kRows[i].use == Use::kFromOne) {
+        uint64_t number = 0;
+        if (string_view rest = text; take_decimal(rest, number) && rest.size() == 0 && number > 0) {
+          value.number(static_cast<int64_t>(number - 1));
+          continue;
+        }
+      }
       value << slice(text, 0, text.size() < sizeof raw ? text.size() : sizeof raw);
     }
     encode_tag_value(value.view(), out);

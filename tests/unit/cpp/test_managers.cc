@@ -42,9 +42,9 @@ TEST(Managers, EachGivesItsTags) {
   EXPECT_EQ(found({"JOB_ID=5", "JOB_NAME=x", "SGE_TASK_ID=8"}), "stage=x,task=5.8,job=5");
   EXPECT_EQ(found({"AIRFLOW_CTX_DAG_ID=d", "AIRFLOW_CTX_TASK_ID=t", "AIRFLOW_CTX_DAG_RUN_ID=manual__1",
                    "AIRFLOW_CTX_TRY_NUMBER=1"}),
-            "workflow=d,stage=t,task=manual__1/t,try=1");
+            "workflow=d,stage=t,task=manual__1/t,try=0");
   EXPECT_EQ(found({"CYLC_WORKFLOW_ID=w/run1", "CYLC_TASK_NAME=make", "CYLC_TASK_ID=1/make", "CYLC_TASK_TRY_NUMBER=2"}),
-            "workflow=w/run1,stage=make,task=1/make,try=2");
+            "workflow=w/run1,stage=make,task=1/make,try=1");
   EXPECT_EQ(found({"RP_SESSION_ID=rp.1", "RP_TASK_ID=task.000001", "RP_RANK=0"}),
             "workflow=rp.1,task=task.000001,rank=0");
   EXPECT_EQ(found({"NXF_TASK_WORKDIR=/w/work/ab/cdef01"}), "task=ab/cdef01");
@@ -53,7 +53,7 @@ TEST(Managers, EachGivesItsTags) {
   EXPECT_EQ(found({"NXF_TASK_WORKDIR=/" + std::string(2000, 'w') + "/ab/cdef01"}), "task=ab/cdef01");
   EXPECT_EQ(found({"PARALLEL_SEQ=3", "PARALLEL_PID=77"}), "task=77.3");
   EXPECT_EQ(found({"FLUX_JOB_ID=f1", "FLUX_TASK_RANK=1"}), "job=f1,rank=1");
-  EXPECT_EQ(found({"AWS_BATCH_JOB_ID=u:3", "AWS_BATCH_JOB_ATTEMPT=1"}), "task=u:3,try=1,job=u:3");
+  EXPECT_EQ(found({"AWS_BATCH_JOB_ID=u:3", "AWS_BATCH_JOB_ATTEMPT=1"}), "task=u:3,try=0,job=u:3");
   EXPECT_EQ(found({"OMPI_COMM_WORLD_RANK=4"}), "rank=4");
 }
 
