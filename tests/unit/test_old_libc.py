@@ -46,7 +46,7 @@ def test_the_core_exports_its_hooks_and_its_api_and_no_data() -> None:
     exported = dynamic_symbols(PACKAGE / "lib" / "libtailrace.so", "--defined-only")
     assert {kind for _, kind, _ in exported} == {"T"}
     others = {symbol for _, _, symbol in exported} - {symbol for symbol, _, _ in _native.hooks()}
-    # Names that libraries of annotations look for in a tool's, and those that compilers make instrumented functions call.
+    # Names that libraries of annotations look for in a tool's, and what instrumented functions call.
     interfaces = {"InitializeInjectionNvtx2", "__itt_api_init", "__cyg_profile_func_enter", "__cyg_profile_func_exit"}
     assert {name for name in others if not name.startswith("tailrace_")} <= {"__asan_default_options", *interfaces}
     assert "tailrace_context_enter" in others
