@@ -107,7 +107,7 @@ def test_how_tasks_ended_where_names_are_hashed(tmp_path: Path) -> None:
     assert done.returncode == 0 and "tailrace: can't" not in done.stdout + done.stderr, done.stdout + done.stderr
     tasks = tailrace.open(tmp_path / "run").declared_tasks
     assert sorted(zip(tasks["status"], tasks["tries"], strict=True)) == [("canceled", 0), *[("done", 1)] * 3]
-    lines = [line for path in (tmp_path / "run" / "declared").iterdir() for line in path.read_text().splitlines()]
+    lines = [line for path in (tmp_path / "run" / "declared").glob("*.jsonl") for line in path.read_text().splitlines()]
     assert sum('"type":"end"' in line for line in lines) == len(tasks)
 
 

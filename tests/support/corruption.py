@@ -230,7 +230,7 @@ def spoil_host(run: Path, rng: Random) -> None:
 
 
 def spoil_declared(run: Path, rng: Random) -> None:
-    path = rng.choice(sorted((run / "declared").iterdir()))
+    path = rng.choice(sorted((run / "declared").glob("*.jsonl")))
     lines = path.read_bytes().splitlines(keepends=True)
     lines[rng.randrange(len(lines))] = rng.choice([b"{\n", b"[]\n", rng.randbytes(30) + b"\n"])
     path.write_bytes(b"".join(lines))
