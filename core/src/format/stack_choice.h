@@ -7,7 +7,7 @@ namespace tailrace {
 
 struct StackChoice {
   uint64_t slower_than_ns = 0;  // 0: no call for how long it took
-  uint64_t each = 0;            // each n-th call of a thread; 0: none
+  uint64_t each = 0;            // one of n calls of a thread, at random; 0: none
 
   bool is_on() const { return slower_than_ns || each; }
 };

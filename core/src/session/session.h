@@ -85,9 +85,11 @@ struct Thread {
   Slot *captured_to;
   int64_t captured[2];
   uint32_t accounts;
-  uint32_t regions;              // the number of the last one (session/region.h)
-  uint32_t dropped_regions;      // slots of those that left none
-  uint64_t calls_without_stack;  // since the last one that had one for its number (session/stacks.h)
+  uint32_t regions;          // the number of the last one (session/region.h)
+  uint32_t dropped_regions;  // slots of those that left none
+  // Of each group of so many calls one has a stack (session/stacks.h): the calls of this group until now, which one that
+  // is, and the state of the generator.
+  uint64_t group_calls, group_choice, group_random;
   struct StackRoom *stack_room;
   void *spare_ranges;  // of annotations (layers/annotations.cc)
 };

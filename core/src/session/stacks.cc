@@ -45,11 +45,28 @@ bool is_io(Fn fn) {
   }
 }
 
+// By xorshift64 (Marsaglia 2003).
+uint64_t next_random(uint64_t &state) {
+  state ^= state << 13;
+  state ^= state >> 7;
+  state ^= state << 17;
+  return state;
+}
+
+// One call of each group, at random: each n-th would always be the same one of a loop's n or n / k calls.
+bool is_chosen_of_group(Thread *t) {
+  if (!t->group_calls) {
+    if (!t->group_random) t->group_random = now_ticks() | 1;
+    t->group_choice = next_random(t->group_random) % g_stacks.each;
+  }
+  const bool is_chosen = t->group_calls == t->group_choice;
+  t->group_calls = (t->group_calls + 1) % g_stacks.each;
+  return is_chosen;
+}
+
 bool is_wanted(Thread *t, uint64_t took) {
-  if (took > g_stacks.slower_than_ticks) return true;
-  if (!g_stacks.each || ++t->calls_without_stack < g_stacks.each) return false;
-  t->calls_without_stack = 0;
-  return true;
+  const bool is_chosen = g_stacks.each && is_chosen_of_group(t);
+  return is_chosen || took > g_stacks.slower_than_ticks;
 }
 
 __attribute__((noinline)) void take_native(StackRoom &room) {

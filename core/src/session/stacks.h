@@ -17,7 +17,7 @@ namespace tailrace {
 struct StackSampling {
   bool on;
   uint64_t slower_than_ticks;  // UINT64_MAX: for no call
-  uint64_t each;               // 0: none
+  uint64_t each;               // one of so many calls of a thread; 0: none
 };
 extern StackSampling g_stacks;
 
