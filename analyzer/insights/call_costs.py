@@ -35,11 +35,11 @@ LAG_NS = 1_000_000_000
 """A rank that moved no more than the others lags by so much: less is what a cache or a scheduler does by chance."""
 WRITERS = 2
 """Processes that write one file at once."""
-_STREAM = frozenset(
+STREAM = frozenset(
     "fread fread_unlocked fwrite fwrite_unlocked fgets fgets_unlocked fputs fputs_unlocked fgetc getc fputc putc"
     " getline getdelim fprintf vfprintf fscanf vfscanf puts printf vprintf".split()
 )
-_MPI = "MPI_File_"
+MPI = "MPI_File_"
 _COLLECTIVE = ("_all", "_ordered")
 
 
@@ -111,7 +111,7 @@ def streams(inputs: Inputs) -> pd.DataFrame:
     library in calls smaller than a page, of processes with such calls on average."""
     group = stage_of_who(inputs)
     every = inputs.m.table.functions
-    rows = every[every["name"].isin(_STREAM) & (every["kind"] <= edge_table.WRITE)]
+    rows = every[every["name"].isin(STREAM) & (every["kind"] <= edge_table.WRITE)]
     sums = rows.groupby("who")[["calls", "bytes"]].sum()
     small = sums.index[sums["bytes"] < FLOOR_BYTES * sums["calls"]]
     rows = rows[rows["who"].isin(small)]
@@ -183,7 +183,7 @@ def independent(inputs: Inputs) -> pd.DataFrame:
     """stage, independent, collective (calls of MPI-IO that move data), processes, gain_ns: the time in which their
     processes were reading or writing, by the share of the independent ones. Stages with several processes."""
     rows = inputs.m.table.functions
-    rows = rows[rows["name"].astype(str).str.startswith(_MPI) & (rows["kind"] <= edge_table.WRITE)]
+    rows = rows[rows["name"].astype(str).str.startswith(MPI) & (rows["kind"] <= edge_table.WRITE)]
     group = stage_of_who(inputs)
     together = rows["name"].astype(str).str.contains("|".join(_COLLECTIVE)).to_numpy(dtype=np.bool_)
     table = []
@@ -301,7 +301,7 @@ def _wall(inputs: Inputs, rows: pd.DataFrame, group: Ints, kinds: Sequence[int])
     if rows.empty:
         return {}
     every = inputs.m.table.functions
-    every = every[every["kind"].isin(kinds) & ~every["name"].astype(str).str.startswith(_MPI)]
+    every = every[every["kind"].isin(kinds) & ~every["name"].astype(str).str.startswith(MPI)]
     whole = every.groupby(group[every["who"].to_numpy()])["time_ns"].sum()
     part = rows.groupby(group[rows["who"].to_numpy()])["time_ns"].sum()
     return {

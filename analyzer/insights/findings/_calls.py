@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import pandas as pd
 
@@ -21,13 +22,14 @@ def matches(found: Analyses, rows: pd.DataFrame, gain_ns: int, title: Callable[[
         return
     top: Row = rows.iloc[0].to_dict()
     direction = str(top["direction"])[0]
-    caller = call_places.longest(found.inputs, str(top["path"]), direction)
+    path = str(top["path"])
+    place = call_places.words(found.inputs, int(top["stage_code"]), path=path, direction=direction)
     yield Match(
-        title=title(top, len(rows)) + (f"; most of the time at {caller}" if caller else ""),
+        title=title(top, len(rows)) + place,
         names={
             "stage": found.of_stage(str(top["stage"])),
             "direction": direction,
-            "path": str(top["path"]),
+            "path": path,
         },
         cost_ns=gain_ns,
         estimate=True,
@@ -43,15 +45,18 @@ def of_stages(
     title: Callable[[Row, int], str],
     least: Threshold,
     names: Mapping[str, str] | None = None,
+    calls: Mapping[str, Any] | None = None,
 ) -> Iterator[Match]:
-    """One match for rows of a table of call_costs.py by gain_ns, if the run could be shorter by `least` percent."""
+    """One match for rows of a table of call_costs.py by gain_ns, if the run could be shorter by `least` percent. calls:
+    which of the first row's stage they are, for `call_places.longest`."""
     cost = min(int(rows["gain_ns"].sum()), found.inputs.makespan_ns) if len(rows) else 0
     if not least.reached(cost, found.inputs.makespan_ns):
         return
     top: Row = rows.iloc[0].to_dict()
     chosen: dict[str, str | list[str]] = {"stage": found.of_stage(str(top["stage"])), **(names or {})}
+    place = call_places.words(found.inputs, int(top["stage_code"]), **calls) if calls else ""
     yield Match(
-        title=title(top, len(rows)),
+        title=title(top, len(rows)) + place,
         names=chosen,
         cost_ns=cost,
         estimate=True,

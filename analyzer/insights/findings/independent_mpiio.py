@@ -18,7 +18,9 @@ def find(found: Analyses) -> Iterator[Match]:
     """All stages that do so, as one match."""
     rows = call_costs.independent(found.inputs)
     rows = rows[rows["independent"] >= CALLS.value] if len(rows) else rows
-    yield from _calls.of_stages(found, rows, _title, LEAST)
+    yield from _calls.of_stages(
+        found, rows, _title, LEAST, calls={"names": call_costs.event_names(found.inputs, call_costs.MPI)}
+    )
 
 
 def _title(top: Row, count: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tailrace.analyzer.insights import call_places
 from tailrace.analyzer.insights.access_costs import METADATA_NS, SHORT_NS
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import TIME, Match, Rule, Threshold, more, rows_of
@@ -25,7 +26,7 @@ def find(found: Analyses) -> Iterator[Match]:
     yield Match(
         title=f"{top['stage']}: {top['calls']:,} metadata calls (open, close, stat and the like){program}, beside"
         f" {count_text(int(top['data_calls']), 'call')} for data, took {time_text(int(top['time_ns']))}{opens}"
-        f"{more(len(rows))}",
+        f"{more(len(rows))}{call_places.words(found.inputs, int(top['stage_code']), direction='')}",
         names={"stage": found.of_stage(str(top["stage"]))},
         cost_ns=cost,
         estimate=True,

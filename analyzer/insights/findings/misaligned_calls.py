@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tailrace.analyzer.insights import call_costs
+from tailrace.analyzer.insights import call_costs, call_places
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import FLOOR, SPACE, Match, Rule, Threshold, more, rows_of
 from tailrace.analyzer.util.formatting import bytes_text, count_text
@@ -20,11 +20,13 @@ def find(found: Analyses) -> Iterator[Match]:
     if not LEAST.reached(cost, found.moved_bytes) or rows["unaligned"].sum() < CALLS.value:
         return
     top = rows.iloc[0]
+    path = str(top["path"])
     yield Match(
         title=f"{top['stage']}: {top['unaligned']:,} of {top['calls']:,} calls on"
-        f" {count_text(int(top['files']), 'file')} of a network file system (most on {top['path']}) begin inside of a"
-        f" block of {bytes_text(int(top['block_bytes']))}, and touch one block more than they need{more(len(rows))}",
-        names={"stage": found.of_stage(str(top["stage"])), "path": str(top["path"])},
+        f" {count_text(int(top['files']), 'file')} of a network file system (most on {path}) begin inside of a"
+        f" block of {bytes_text(int(top['block_bytes']))}, and touch one block more than they need{more(len(rows))}"
+        f"{call_places.words(found.inputs, int(top['stage_code']), path=path)}",
+        names={"stage": found.of_stage(str(top["stage"])), "path": path},
         cost_bytes=cost,
         count=len(rows),
         evidence=rows_of(rows.drop(columns=["stage_code", "gain_ns"])),

@@ -21,7 +21,7 @@ def find(found: Analyses) -> Iterator[Match]:
     rows = call_costs.shared(found.inputs)
     rows = rows[rows["calls"] >= CALLS.value] if len(rows) else rows
     names = {"path": str(rows["path"].iat[0])} if len(rows) else {}
-    yield from _calls.of_stages(found, rows, _title, LEAST, names)
+    yield from _calls.of_stages(found, rows, _title, LEAST, names, {**names, "direction": "w"})
 
 
 def _title(top: Row, count: int) -> str:

@@ -23,7 +23,7 @@ def find(found: Analyses) -> Iterator[Match]:
     if len(rows):
         much = (rows["bytes"] >= BYTES.value * 2**20) & (rows["bytes"] >= SHARE.value / 100 * found.moved_bytes)
         rows = rows[much]
-    yield from _calls.of_stages(found, rows, _title, LEAST)
+    yield from _calls.of_stages(found, rows, _title, LEAST, calls={"names": call_costs.STREAM})
 
 
 def _title(top: Row, count: int) -> str:

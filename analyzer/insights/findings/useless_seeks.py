@@ -19,7 +19,8 @@ def find(found: Analyses) -> Iterator[Match]:
     """All stages that do so, as one match."""
     rows = call_costs.seeks(found.inputs)
     rows = rows[(rows["seeks"] >= CALLS.value) & (rows["useless"] * 2 > rows["seeks"])] if len(rows) else rows
-    yield from _calls.of_stages(found, rows, _title, LEAST)
+    names = call_costs.event_names(found.inputs, "seek")
+    yield from _calls.of_stages(found, rows, _title, LEAST, calls={"names": names})
 
 
 def _title(top: Row, count: int) -> str:
