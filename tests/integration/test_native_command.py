@@ -38,8 +38,9 @@ def without_python(path: Path) -> list[str]:
     (path / "bin").mkdir(parents=True)
     shutil.copy(COMMAND, path / "bin" / "tailrace")
     (path / "tailrace/lib").mkdir(parents=True)
-    library = COMMAND.parent.parent.glob("lib*/python3.*/*-packages/tailrace/lib/libtailrace.so")
-    (path / "tailrace/lib/libtailrace.so").symlink_to(next(library))
+    libraries = next(COMMAND.parent.parent.glob("lib*/python3.*/*-packages/tailrace/lib/libtailrace.so")).parent
+    for name in ("libtailrace.so", "libtailrace-plugin.so"):
+        (path / "tailrace/lib" / name).symlink_to(libraries / name)
     return [str(path / "bin" / "tailrace")]
 
 
