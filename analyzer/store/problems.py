@@ -20,6 +20,7 @@ LOSSES = {
     "not_written": "recorded, but not written to the run directory (full, removed, or no permission)",
     "torn": "cut off: the process was killed, or the file ends, within a record",
     "unnamed": "without a file: the descriptor was closed and reused during the call",
+    "dropped": "not recorded: activity of a GPU that CUPTI dropped or gave no times of",
     "ambiguous": "without a file: two names have one hash in the trace",
     "no_arguments": "without file and bytes: they were traced without metadata",
     "not_json": "not JSON",

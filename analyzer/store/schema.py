@@ -97,7 +97,7 @@ COLUMNS = (
     Column("parent_id", INT64, True, "", "of the program's own event: the number of the region that it is in"),
     Column("epoch", INT64, True, "", "of the program's own event: the epoch that it was given"),
     Column("step", INT64, True, "", "of the program's own event: the step that it was given"),
-    Column("keys", TEXT, True, "", "of the program's own event: its further keys, as a tag string"),
+    Column("keys", TEXT, True, "", "further keys of the program's event, device and stream of a GPU's: a tag string"),
     Column("open", INT32, True, "", "1 for a region that had not ended yet: a later row with its number has its end"),
     Column("ranks", INT32, True, "", "of a collective call of MPI-IO: ranks of its communicator; null: independent"),
     Column("dims", TEXT, True, "", "dimensions of the dataset, [size, ...]; [] for a single element"),

@@ -10,6 +10,9 @@
 #include "hooks/rings.h"
 #include "hooks/stream.h"
 #include "layers/annotations.h"
+#ifdef TAILRACE_CUPTI
+#include "layers/cupti.h"
+#endif
 #include "layers/layers.h"
 #include "layers/native_functions.h"
 #include "layers/python_functions.h"
@@ -37,6 +40,9 @@ __attribute__((constructor)) void library_begins(int, char **argv, char **) {
   find_python();
   begin_native_functions();
   find_annotations();
+#ifdef TAILRACE_CUPTI
+  find_gpu_activity();
+#endif
 }
 
 Context *make_context(string_view over_text) {
@@ -212,6 +218,9 @@ TAILRACE_API int tailrace_attach() {
   find_python();
   begin_native_functions();
   find_annotations();
+#ifdef TAILRACE_CUPTI
+  find_gpu_activity();
+#endif
   return attach_with_gotcha();
 }
 

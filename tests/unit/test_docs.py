@@ -46,4 +46,4 @@ def test_no_hook_stands_twice() -> None:
 def test_every_category_is_documented() -> None:
     text = (DOCS / "trace-format.md").read_text().split("| `cat` | calls |", 1)[1]
     documented = set(re.findall(r"^\| `([A-Z0-9]+)` \|", text, re.MULTILINE))
-    assert {category for _, _, category in _native.hooks()} | {"APP"} == documented
+    assert {category for _, _, category in _native.hooks()} | {"APP", "GPU"} == documented

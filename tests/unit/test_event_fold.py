@@ -27,8 +27,10 @@ CALLS = st.sampled_from(
         *[{"name": "link"}, {"name": "fork", "cat": "PROCESS"}, {"name": "wait", "cat": "PROCESS"}],
         *[{"name": "fread", "dir": "r", "cat": "STDIO"}, {"name": "fwrite", "dir": "w", "cat": "STDIO"}],
         *[{"name": "read", "dir": "r", "cat": "MPIIO"}, {"name": "getline", "dir": "r", "cat": "LIBC"}],
+        {"name": "memcpy", "cat": "GPU"},
     ]
 )
+UPPER = ("MPIIO", "GPU")
 FILES = st.sampled_from([None, "a", "b", "c"])
 PATHS = st.sampled_from([None, "/a", "/b", "/x/b.pyc"])
 OPTIONAL = {"offset": st.integers(0, 50), "size": st.integers(0, 20), "count": st.integers(0, 20)}
@@ -71,7 +73,7 @@ def accesses(event: dict[str, Any]) -> list[tuple[Any, ...]]:
     """(file, way, bytes, calls, mapped bytes) of one event, as docs and `_accesses` say it."""
     name, cat, way, size, calls = event["name"], event["cat"], event.get("dir"), event["size"] or 0, event["calls"]
     calls = 1 if calls is None else calls
-    if cat == "MPIIO" or not succeeded(event):
+    if cat in UPPER or not succeeded(event):
         return []
     out = []
     if way in ("r", "rw"):
@@ -109,8 +111,9 @@ def wanted_counts(events: list[dict[str, Any]]) -> dict[Any, Counter[str]]:
     for event in events:
         way, cat, calls = event.get("dir", ""), event["cat"], event["calls"]
         kind = {"r": "read", "w": "write", "rw": "write"}.get(way, "metadata")
-        cell = found[who(event), "stream" if event["ftype"] == "fifo" else kind]
-        if cat in ("MPIIO", "PROCESS"):
+        # A GPU has no files.
+        cell = found[who(event), "stream" if event["ftype"] == "fifo" and cat != "GPU" else kind]
+        if cat in (*UPPER, "PROCESS"):
             continue
         size = (event["size"] or 0) if succeeded(event) else 0
         moved = {"read_bytes": size * ("r" in way), "written_bytes": size * ("w" in way)}
@@ -144,7 +147,7 @@ def names(events: list[dict[str, Any]]) -> dict[Any, tuple[int, int]]:
     for event in events:
         for file, path in ((event["file"], event["path"]), (event["file2"], event["path2"])):
             if file:
-                seen[file, path or ""].append(event["ts"] + (event["dur"] if event["cat"] == "MPIIO" else 0))
+                seen[file, path or ""].append(event["ts"] + (event["dur"] if event["cat"] in UPPER else 0))
         if event["name"] in ("rename", "link") and succeeded(event) and event["file"] and event["path2"]:
             seen[event["file"], event["path2"]].append(event["ts"] + 1)
     return {key: (min(times), max(times)) for key, times in seen.items()}
@@ -202,6 +205,7 @@ def test_names_and_categories_have_the_cores_meaning() -> None:
     assert names["wait"] == bit["reaps"] | bit["waits"]
     assert names["read"] == names["close"] == 0
     assert categories["POSIX"] == 0
+    assert categories["GPU"] == categories["APP"] > bit["upper"] | bit["not_io"]
     assert categories["HDF5"] == categories["NETCDF"] == bit["upper"] | bit["not_io"]
     assert {category for _, _, category in _native.hooks()} <= set(categories)
     assert {name for _, name, _ in _native.hooks()} <= set(names)

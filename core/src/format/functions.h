@@ -39,7 +39,7 @@ enum Bit : uint32_t {
   kNameless = 1U << 22,  // and that has no name
   // of a category, above them too
   kBuffered = 1U << 23,     // streams of the C library: most calls stay in the process
-  kApplication = 1U << 25,  // the program's own events: their names have no other meaning
+  kApplication = 1U << 25,  // the program's own events and its GPU's: their names have no other meaning
   // of either: bytes that the kernel's rchar and wchar don't include, since they don't pass through read(2) and
   // write(2) (docs/trace-format.md)
   kUncounted = 1U << 31,

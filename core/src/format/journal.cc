@@ -5,7 +5,8 @@
 
 namespace tailrace {
 
-const char *const kLossNames[static_cast<int>(Loss::kCount)] = {"no_journal", "not_written", "torn", "unnamed"};
+const char *const kLossNames[static_cast<int>(Loss::kCount)] = {"no_journal", "not_written", "torn", "unnamed",
+                                                                "dropped"};
 
 const char *const kFileTypeNames[10] = {"none", "reg", "dir", "lnk", "chr", "blk", "fifo", "sock", "anon", "object"};
 

@@ -66,7 +66,7 @@ constexpr uint32_t kSegmentSlots = TAILRACE_SEGMENT_SLOTS;  // about one block o
 constexpr uint32_t kFirstSlots = 448;                       // what a short process allocates: 7 pages of slots
 
 // The causes of docs/trace-format.md, "Losses", that the core counts.
-enum class Loss { kNoJournal, kNotWritten, kTorn, kUnnamed, kCount };
+enum class Loss { kNoJournal, kNotWritten, kTorn, kUnnamed, kDropped, kCount };
 extern const char *const kLossNames[static_cast<int>(Loss::kCount)];
 
 // What a record is: a hook's number (format/functions.h), or one of these.

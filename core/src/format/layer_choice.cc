@@ -4,8 +4,7 @@
 namespace tailrace {
 
 bool parse_layers(string_view text, uint32_t &out) {
-  constexpr size_t kCount = sizeof kLayerNames / sizeof kLayerNames[0];
-  out = text == "none" ? 0 : (1U << kCount) - 1;
+  out = text == "none" ? 0 : kLayersOfAll;
   if (text.empty() || text == "all" || text == "none") return true;
   uint32_t chosen;
   const bool known = read_names(text, kLayerNames, chosen);

@@ -109,7 +109,11 @@ constexpr Kind kKinds[] = {
     {"<seconds>", "a whole number of seconds above 0", is_number},
     {"<rate>", "a number above 0 and up to 100, as in 10 or 0.2", is_rate},
     {"<budget>", "auto:BYTES (as in auto:16M)", is_budget},
+#ifdef TAILRACE_CUPTI
+    {"<layers>", "some of hdf5,mpiio,cupti", are_layers},
+#else
     {"<layers>", "some of hdf5,mpiio", are_layers},
+#endif
     {"<stacks>", "a duration, a number of calls, or both (as in 10ms, 1000 or 10ms,1000)", are_stacks},
     {"<annotations>", "some of nvtx,itt", are_annotations},
     {"<variables>", "NAME=VALUE, one a line", are_variables},

@@ -268,6 +268,7 @@ void find_layers() {
   uint32_t layers = 0;
   if (!enter()) return;
   parse_layers(g_session.environment[Setting::TAILRACE_LAYERS], layers);
+  layers &= kLayersOfAll;
   if (!layers) return;
   if (!linker_answers() || !begin_scan()) {
     t_layers_expected = expected;

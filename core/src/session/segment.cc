@@ -423,7 +423,7 @@ static void report_late_loss(Thread *t, std::atomic<uint64_t> &count) {
   MemorySegment memory(t);
 }
 
-void count_loss(Thread *t, Loss cause) {
+void count_loss(Thread *t, Loss cause, uint64_t number) {
   Session &g = g_session;
   SegmentHeader *s = t && t->segment ? t->segment : g.first_segment;
   if (!s && g.ancestor && !g.unrecorded) {
@@ -433,7 +433,7 @@ void count_loss(Thread *t, Loss cause) {
   auto &count = s ? s->lost[static_cast<int>(cause)] : g.losses_without_segment;
   // Before the flag is read, as the end of the process sets the flag before it reads the count (is_done): one of the two
   // sees the other.
-  count.fetch_add(1, std::memory_order_seq_cst);
+  count.fetch_add(number, std::memory_order_seq_cst);
   if (t && !t->segment && s && cause == Loss::kNoJournal && g.sealed_for_exit.load(std::memory_order_seq_cst)) {
     report_late_loss(t, count);
   }

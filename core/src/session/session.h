@@ -243,7 +243,7 @@ void watch_thread_end();
 // The calling thread ends: a later thread uses its Thread and segment.
 void release_thread(Thread *t);
 
-void count_loss(Thread *t, Loss cause);
+void count_loss(Thread *t, Loss cause, uint64_t number = 1);
 
 // The process goes on in another run, by the settings, as one that begins now. Sealing and table lock held.
 void begin_again();
