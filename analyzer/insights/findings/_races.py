@@ -9,6 +9,7 @@ import pandas as pd
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import Match, more, rows_of
 from tailrace.analyzer.util.formatting import bytes_text
+from tailrace.analyzer.util.types import Row
 
 Words = Callable[[str, str, str, str, bool], str]
 """(first task, second task, path, bytes, whether they overlapped in time) -> the sentence."""
@@ -21,15 +22,23 @@ def matches(found: Analyses, kind: str, words: Words) -> Iterator[Match]:
     """One match for all conflicts of a kind that overlapped, or could have; it tells of the largest."""
     rows = found.conflicts.rows
     rows = rows[(rows["kind"] == kind) & ~(rows["in_time"] | rows["ranks"]).astype(bool)]
+
+    def title(top: Row) -> str:
+        amount = bytes_text(int(top["bytes"]))
+        return words(str(top["first"]), str(top["second"]), str(top["path"]), amount, bool(top["overlap"]))
+
+    return of_rows(found, rows, title)
+
+
+def of_rows(found: Analyses, rows: pd.DataFrame, title: Callable[[Row], str]) -> Iterator[Match]:
+    """One match for rows of `Conflicts.rows`. title: of the first one, as `with_names` has it."""
     if len(rows) == 0:
         return
     named = with_names(found, rows)
-    top = named.iloc[0]
-    path = str(top["path"])
-    text = words(str(top["first"]), str(top["second"]), path, bytes_text(int(top["bytes"])), bool(top["overlap"]))
+    top: Row = named.iloc[0].to_dict()
     yield Match(
-        title=text + more(len(rows)),
-        names={"path": path},
+        title=title(top) + more(len(rows)),
+        names={"path": str(top["path"])},
         cost_bytes=int(rows["bytes"].sum()),
         count=len(rows),
         evidence=rows_of(named),

@@ -6,34 +6,26 @@ from collections.abc import Iterator
 
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.conflicts import WRITERS
-from tailrace.analyzer.insights.finding import ORDER, Match, Rule, more, rows_of
+from tailrace.analyzer.insights.finding import ORDER, Match, Rule
 from tailrace.analyzer.insights.findings import _races
 from tailrace.analyzer.util.formatting import bytes_text
+from tailrace.analyzer.util.types import Row
 
 
 def find(found: Analyses) -> Iterator[Match]:
     """All such pairs, as one match."""
     rows = found.conflicts.rows
-    rows = rows[rows["ranks"].astype(bool)]
-    if len(rows) == 0:
-        return
-    named = _races.with_names(found, rows)
-    top = named.iloc[0]
+    return _races.of_rows(found, rows[rows["ranks"].astype(bool)], _title)
+
+
+def _title(top: Row) -> str:
     amount, path = bytes_text(int(top["bytes"])), str(top["path"])
     did = (
         f"and {top['second']} wrote the same {amount} of {path}"
         if top["kind"] == WRITERS
         else f"read {amount} of {path} that {top['second']} wrote"
     )
-    yield Match(
-        title=f"{top['first']} {did}, two ranks; whether messages between them order that is not recorded"
-        f"{more(len(rows))}",
-        names={"path": path},
-        cost_bytes=int(rows["bytes"].sum()),
-        count=len(rows),
-        evidence=rows_of(named),
-        tasks={*rows["first"], *rows["second"]},
-    )
+    return f"{top['first']} {did}, two ranks; whether messages between them order that is not recorded"
 
 
 RULE = Rule(
