@@ -19,6 +19,7 @@ import pandas as pd
 from tailrace.analyzer.insights import (
     access_costs,
     access_patterns,
+    call_places,
     conflicts,
     critical,
     declared_savings,
@@ -116,6 +117,11 @@ class Analyses:
     def caterpillar(self) -> pd.DataFrame:
         """The critical path with the inputs and outputs of its tasks; columns of `pairs.caterpillar`."""
         return pairs.caterpillar(self.inputs, self.critical)
+
+    @cached_property
+    def call_places(self) -> pd.DataFrame:
+        """Where calls were made whose stacks were recorded, with their stages; columns of `call_places.staged`."""
+        return call_places.staged(self.inputs)
 
     @cached_property
     def moved_bytes(self) -> int:

@@ -47,8 +47,20 @@ def _none() -> pd.DataFrame:
     return made
 
 
+def staged(inputs: Inputs) -> pd.DataFrame:
+    """The run's table with stage_code, the stage's position in `Inputs.stages`."""
+    rows = inputs.tables.get(TABLE)
+    if rows is None or rows.empty:
+        rows = _none()
+    stages = inputs.tasks["stage_code"].to_numpy()[inputs.of_who]
+    code = dict(zip(inputs.m.who[WHO].itertuples(index=False, name=None), stages.tolist(), strict=True))
+    codes = [code.get(actor, -1) for actor in rows[WHO].itertuples(index=False, name=None)]
+    found: pd.DataFrame = rows.assign(stage_code=codes)
+    return found
+
+
 def longest(
-    inputs: Inputs,
+    rows: pd.DataFrame,
     stage: int,
     *,
     path: str | None = None,
@@ -58,16 +70,11 @@ def longest(
     """The caller of those that took the most time, of a stage's calls; "" where no stack of one was recorded.
 
     Args:
-        stage: its position in `Inputs.stages`.
+        rows: as `staged` returns them. stage: its position in `Inputs.stages`.
         path: only calls on this file. direction: only reads (r), writes (w), or calls that move nothing ("").
         names: only these functions.
     """
-    rows = inputs.tables.get(TABLE)
-    if rows is None or rows.empty:
-        return ""
-    stages = inputs.tasks["stage_code"].to_numpy()[inputs.of_who]
-    code = dict(zip(inputs.m.who[WHO].itertuples(index=False, name=None), stages.tolist(), strict=True))
-    mine = rows[[code.get(actor) == stage for actor in rows[WHO].itertuples(index=False, name=None)]]
+    mine = rows[rows["stage_code"] == stage]
     for column, chosen in (("path", path), ("dir", direction)):
         if chosen is not None:
             mine = mine[mine[column] == chosen]

@@ -23,7 +23,7 @@ def matches(found: Analyses, rows: pd.DataFrame, gain_ns: int, title: Callable[[
     top: Row = rows.iloc[0].to_dict()
     direction = str(top["direction"])[0]
     path = str(top["path"])
-    place = call_places.words(found.inputs, int(top["stage_code"]), path=path, direction=direction)
+    place = call_places.words(found.call_places, int(top["stage_code"]), path=path, direction=direction)
     yield Match(
         title=title(top, len(rows)) + place,
         names={
@@ -54,7 +54,7 @@ def of_stages(
         return
     top: Row = rows.iloc[0].to_dict()
     chosen: dict[str, str | list[str]] = {"stage": found.of_stage(str(top["stage"])), **(names or {})}
-    place = call_places.words(found.inputs, int(top["stage_code"]), **calls) if calls else ""
+    place = call_places.words(found.call_places, int(top["stage_code"]), **calls) if calls else ""
     yield Match(
         title=title(top, len(rows)) + place,
         names=chosen,

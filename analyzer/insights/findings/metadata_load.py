@@ -26,7 +26,7 @@ def find(found: Analyses) -> Iterator[Match]:
     yield Match(
         title=f"{top['stage']}: {top['calls']:,} metadata calls (open, close, stat and the like){program}, beside"
         f" {count_text(int(top['data_calls']), 'call')} for data, took {time_text(int(top['time_ns']))}{opens}"
-        f"{more(len(rows))}{call_places.words(found.inputs, int(top['stage_code']), direction='')}",
+        f"{more(len(rows))}{call_places.words(found.call_places, int(top['stage_code']), direction='')}",
         names={"stage": found.of_stage(str(top["stage"]))},
         cost_ns=cost,
         estimate=True,

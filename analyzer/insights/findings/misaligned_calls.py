@@ -25,7 +25,7 @@ def find(found: Analyses) -> Iterator[Match]:
         title=f"{top['stage']}: {top['unaligned']:,} of {top['calls']:,} calls on"
         f" {count_text(int(top['files']), 'file')} of a network file system (most on {path}) begin inside of a"
         f" block of {bytes_text(int(top['block_bytes']))}, and touch one block more than they need{more(len(rows))}"
-        f"{call_places.words(found.inputs, int(top['stage_code']), path=path)}",
+        f"{call_places.words(found.call_places, int(top['stage_code']), path=path)}",
         names={"stage": found.of_stage(str(top["stage"])), "path": path},
         cost_bytes=cost,
         count=len(rows),
