@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.model import collectives, dataflow, stages
+from tailrace.analyzer.model import dataflow, stages
+from tailrace.analyzer.model.collectives import Collectives
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.lazy import lazy
@@ -32,6 +33,10 @@ class FiguredRun(AnalyzedRun, Protocol):
 
     def info(self) -> dict[str, Any]:
         """An overview; see `Run.info`."""
+
+    @property
+    def collectives(self) -> Collectives:
+        """The collective calls of MPI-IO; see `Run.collectives`."""
 
     def totals(self, by: Sequence[str] = (), aggs: Sequence[str] = ("count",), **where: Any) -> pd.DataFrame:
         """Totals of events; see `Run.totals`."""
@@ -120,7 +125,7 @@ def io_summary(run: FiguredRun) -> Summary:
         write_ns=running_ns(m, edge_table.WRITE),
         metadata_ns=running_ns(m, edge_table.META),
         processor_ns=processor_ns(run),
-        collectives=collectives.of_model(run, m).total(),
+        collectives=run.collectives.total(),
         functions=functions(m.table),
     )
 
