@@ -2,11 +2,11 @@
 
 import logging
 import sys
-from pathlib import Path
 
 from cwltool import main
 
 from tailrace.integrations.isolation import Isolation
+from tailrace.integrations.programs import document_name
 
 _isolated = Isolation(logging.getLogger("tailrace.cwltool"))
 
@@ -15,6 +15,5 @@ if __name__ == "__main__":
     with _isolated("follow cwltool"):
         from tailrace.cwl import jobs
 
-        documents = [word for word in sys.argv[1:] if Path(word.partition("#")[0]).is_file()]
-        jobs.follow(Path(documents[0].partition("#")[0]).stem if documents else "cwl")
+        jobs.follow(document_name(sys.argv[1:], "cwl"))
     sys.exit(main.run())

@@ -2,11 +2,11 @@
 
 import logging
 import sys
-from pathlib import Path
 
 from toil.cwl import cwltoil
 
 from tailrace.integrations.isolation import Isolation
+from tailrace.integrations.programs import document_name
 
 _isolated = Isolation(logging.getLogger("tailrace.toil"))
 
@@ -15,6 +15,5 @@ if __name__ == "__main__":
     with _isolated("follow toil"):
         from tailrace.toil import leader
 
-        documents = [word for word in sys.argv[1:] if Path(word.partition("#")[0]).is_file()]
-        leader.follow(Path(documents[0].partition("#")[0]).stem if documents else "cwl")
+        leader.follow(document_name(sys.argv[1:], "cwl"))
     sys.exit(cwltoil.main())
