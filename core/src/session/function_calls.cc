@@ -163,8 +163,9 @@ void leave_calls(FunctionCalls &calls, uintptr_t frame) {
   }
 }
 
-// Of calls with one frame those are open in which this function is inlined. One that was left is told by the place of its
-// begin, at which only one can be open, or since its code isn't this function's.
+// An inlined function has the frame of the function around it, so several open calls may have one frame. Of these a call
+// is over, without having told of its end, if it began at this same place, which can't be open twice; if its caller is
+// another one; or, where this function isn't inlined, if it is another function's.
 void leave_calls_of_frame(FunctionCalls &calls, const NativeFunction &function, const CallPlace &place) {
   const bool is_inlined = !function.bytes || place.pc - function.address >= function.bytes;
   uint32_t kept = calls.count;
