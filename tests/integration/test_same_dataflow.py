@@ -12,6 +12,7 @@ import pytest
 
 import tailrace
 from support.managers import SOURCE, all_on_path, share_tailrace
+from support.run_files import Trace
 
 FOLDER = SOURCE / "workflows" / "genomics" / "managers"
 PROGRAMS = ("bwa", "samtools", "wgsim", "bcftools")
@@ -49,13 +50,13 @@ def environment(tmp_path, monkeypatch):
             monkeypatch.delenv(name)
 
 
-def check(compare, folder):
+def check(compare, folder, tasks=28):
     run = tailrace.open(folder / "run")
     edges = compare.edges(run)
     truth = json.loads((FOLDER / "edges.json").read_text())
     assert edges == {tuple(edge) for edge in truth} and len(edges) == EDGES
     count, spent = compare.times(run, 0, sys.maxsize)
-    assert count == 28 and spent["tasks"] > 0 and spent["between"] >= 0
+    assert count == tasks and spent["tasks"] > 0 and spent["between"] >= 0
     return run
 
 
@@ -86,14 +87,21 @@ def test_flux_moves_the_same_data(compare, environment, flux_plugins, flux_progr
     assert set(run.declared_tasks["status"]) == {"done"}
 
 
-def test_slurm_moves_the_same_data(compare, environment, slurm, monkeypatch):
-    skip_long("Slurm")
+@pytest.mark.parametrize("name", ["Slurm", "Slurm, MPI"])
+def test_slurm_moves_the_same_data(compare, environment, slurm, monkeypatch, name):
+    skip_long(name)
     slurm.configure()
     monkeypatch.setenv("SLURM_CONF", slurm.environment["SLURM_CONF"])
-    folder = slurm.folder / "same-dataflow"
-    assert not isinstance(compare.run("Slurm", folder), str)
-    run = check(compare, folder)
+    folder = slurm.folder / name
+    if isinstance(reason := compare.run(name, folder), str):
+        pytest.skip(reason)
+    run = check(compare, folder, compare.MANAGERS[name].tasks)
     assert set(run.declared_tasks["status"]) == {"done"}
+    if name == "Slurm, MPI":
+        trace = Trace(folder / "run")
+        for rank, sample in enumerate(("ada", "bo", "cy", "dee")):
+            written = trace.of(folder / f"{sample}.bam", {"write"})
+            assert trace.tags(written, "stage", "rank") == {("sort", str(rank))}
 
 
 def test_the_table_in_the_docs_is_the_scripts():
@@ -101,7 +109,7 @@ def test_the_table_in_the_docs_is_the_scripts():
     table = re.search(r"<!-- compare\.py -->\n(.*?)<!-- end -->", page, re.DOTALL)[1].splitlines()
     assert [cell.strip() for cell in table[0].split("|")][1:3] == ["manager", "version"]
     named = {row.split("|")[1].strip() for row in table[2:]}
-    assert named == {"make", "Snakemake", "Nextflow", "CWL", "Dask", "Parsl", "Flux", "Slurm"}
+    assert named == {"make", "Snakemake", "Nextflow", "CWL", "Dask", "Parsl", "Flux", "Slurm", "Slurm, MPI"}
 
 
 def test_steps_fail_loudly():

@@ -48,12 +48,14 @@ OF_MAKE = (
 @dataclass(frozen=True)
 class Manager:
     """command: of the manager's run in a folder; needs: the program it is found by; traced: whether `tailrace run` has
-    to start it; after: a command then."""
+    to start it; after: a command then; tasks: how many it runs; also_needs: programs that its steps are run by."""
 
     needs: str
     command: Callable[[Path, str], list[str]]
     traced: bool = True
     after: Callable[[Path], list[str]] | None = None
+    tasks: int = 28
+    also_needs: tuple[str, ...] = ()
 
 
 def _words(*words: object) -> list[str]:
@@ -70,6 +72,11 @@ def _cwl(folder: Path, program: str) -> list[str]:
     job = {"script": script, "genome": [genome], "samples": ["ada", "bo", "cy", "dee"]}
     (folder / "job.yml").write_text(repr(job).replace("'", '"'))
     return [str(Path(program).with_name("python")), "-m", "tailrace.cwl", str(HERE / "genomics.cwl#main"), "job.yml"]
+
+
+def _mpi(folder: Path, sbatch: str) -> list[str]:
+    subprocess.run(["mpicc", "-O2", "-o", str(folder / "ranks"), str(HERE / "ranks.c")], check=True)
+    return ["sh", str(HERE / "mpi.sh"), str(folder / "run")]
 
 
 MANAGERS = {
@@ -101,25 +108,27 @@ MANAGERS = {
     "Slurm": Manager(
         "sbatch", lambda folder, sbatch: ["sh", str(HERE / "slurm.sh"), str(folder / "run")], traced=False
     ),
+    # Six of its ten tasks have a rank for each sample.
+    "Slurm, MPI": Manager("sbatch", _mpi, traced=False, tasks=10, also_needs=("mpicc",)),
 }
 
 
 def run(name: str, folder: Path) -> tuple[int, int] | str:
     """Runs the manager; the times of its begin and end, ns, or why it can't be run."""
     manager = MANAGERS[name]
-    program = shutil.which(manager.needs)
-    if program is None:
-        return f"no {manager.needs} on PATH"
+    missing = [program for program in (manager.needs, *manager.also_needs) if shutil.which(program) is None]
+    if missing:
+        return f"no {missing[0]} on PATH"
     folder.mkdir(parents=True)
     if name != "Parsl":
         make_genome(folder)
-    command = manager.command(folder, program)
+    command = manager.command(folder, str(shutil.which(manager.needs)))
     if manager.traced:
         command = [*TAILRACE, "run", "-q", "-o", str(folder / "run"), "--", *command]
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "NXF_OFFLINE": "true"}
     begin = time.time_ns()
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    if name == "Slurm" and done.returncode == 0:
+    if manager.needs == "sbatch" and done.returncode == 0:
         wait_for_slurm(folder)
     end = time.time_ns()
     if done.returncode == 0 and manager.after:
