@@ -11,7 +11,7 @@ from tailrace.analyzer.util.formatting import bytes_text, count_text, percent_te
 from tailrace.cli.collectives import put_collectives
 from tailrace.cli.lines import put, put_json, put_left_out
 from tailrace.cli.opening import open_run, strict_option
-from tailrace.cli.options import format_option, scheduler_option
+from tailrace.cli.options import PATH, format_option, scheduler_option
 
 if TYPE_CHECKING:
     from tailrace.analyzer.insights.access_patterns import Accesses
@@ -24,7 +24,7 @@ ORDERS = ("consecutive", "sequential", "strided", "random")
 
 
 @click.command()
-@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
+@click.argument("directory", type=PATH, metavar="DIR")
 @click.option("--by", type=click.Choice(BY), default="stage", show_default=True, help="What calls are summed by.")
 @format_option
 @strict_option

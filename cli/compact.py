@@ -6,13 +6,14 @@ import click
 
 from tailrace.analyzer.util.formatting import bytes_text, count_text, percent_text, visible
 from tailrace.cli.opening import lines
+from tailrace.cli.options import PATH
 from tailrace.errors import RunError
 from tailrace.integrations.messages import say
 from tailrace.integrations.recovery import recover
 
 
 @click.command()
-@click.argument("directory", type=click.Path(path_type=Path), metavar="RUN")
+@click.argument("directory", type=PATH, metavar="RUN")
 @click.option(
     "--level",
     type=click.IntRange(1, 12),

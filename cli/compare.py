@@ -11,7 +11,7 @@ import click
 
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text, visible
 from tailrace.cli.opening import open_run
-from tailrace.cli.options import format_option, scheduler_option
+from tailrace.cli.options import PATH, format_option, scheduler_option
 from tailrace.errors import QueryError, RegressionError, UsageError
 from tailrace.hashed_names import fingerprint_in
 from tailrace.integrations.messages import say
@@ -42,11 +42,11 @@ class _Groups(click.Command):
     epilog="tailrace compare A B compares two runs, tailrace compare A1 A2 A3 -- B1 B2 B3 two groups of repeated ones."
     " A LIMIT is [STAGE.]FIGURE>+10%, [STAGE.]FIGURE<-5, [STAGE.]FIGURE>100.",
 )
-@click.argument("directories", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="A... [-- B...]")
+@click.argument("directories", nargs=-1, required=True, type=PATH, metavar="A... [-- B...]")
 @click.option(
     "--against",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help="Add a run to group B. May be repeated.",
 )

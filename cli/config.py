@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from tailrace import _native
-from tailrace.cli.options import format_option
+from tailrace.cli.options import PATH, format_option
 from tailrace.errors import UsageError
 from tailrace.integrations import settings
 from tailrace.integrations.messages import say
@@ -21,7 +21,7 @@ _COLUMNS = 96
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[SETTING]...")
-@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="With the settings of this file, too.")
+@click.option("--config", type=PATH, metavar="FILE", help="With the settings of this file, too.")
 @format_option
 def command(names: tuple[str, ...], config: Path | None, form: str) -> int:
     """Print the settings: the value that a process traced from here has, where it comes from, what it means.

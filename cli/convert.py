@@ -9,14 +9,14 @@ from tailrace.analyzer.foreign import conversion
 from tailrace.analyzer.foreign.formats import titles
 from tailrace.analyzer.util.formatting import count_text
 from tailrace.cli.opening import open_run
-from tailrace.cli.options import scheduler_option
+from tailrace.cli.options import PATH, scheduler_option
 from tailrace.errors import NotARunError, UsageError
 from tailrace.integrations.messages import say
 
 
 @click.command()
-@click.argument("source", type=click.Path(path_type=Path), metavar="SOURCE")
-@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
+@click.argument("source", type=PATH, metavar="SOURCE")
+@click.argument("directory", type=PATH, metavar="DIR")
 @click.option("--to", type=click.Choice(["otf2"]), help="Write an OTF2 archive (for Vampir) instead of a run.")
 @scheduler_option
 def command(source: Path, directory: Path, to: str | None) -> None:

@@ -8,6 +8,7 @@ import click
 
 import tailrace
 from tailrace.analyzer.util.formatting import count_text, visible
+from tailrace.cli.options import PATH
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -15,19 +16,19 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("directory", type=click.Path(path_type=Path), metavar="RUN")
+@click.argument("directory", type=PATH, metavar="RUN")
 @click.option(
     "--from",
     "source",
     required=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="PATH",
     help="The file or folder that a workflow manager wrote.",
 )
 @click.option("--kind", metavar="KIND", help="What PATH is, where that can't be guessed; an unknown one lists all.")
 @click.option(
     "--root",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="The folder of its relative paths. Default: what PATH says, else the run's working directory.",
 )
 @click.option("--workflow", help="The workflow tag of its tasks. Default: the run's, if it has exactly one.")

@@ -8,6 +8,7 @@ import click
 
 import tailrace
 from tailrace.analyzer.util.working_directory import working_directory
+from tailrace.cli.options import PATH
 from tailrace.errors import CoreError, TailraceError, UsageError
 from tailrace.integrations import environment, launcher, programs, rundir
 from tailrace.integrations.messages import say
@@ -17,7 +18,7 @@ from tailrace.integrations.messages import say
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help="Where to put the run, the workflow's files and the page. Default: a new directory, tailrace-demo.",
 )

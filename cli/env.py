@@ -7,16 +7,14 @@ from pathlib import Path
 
 import click
 
-from tailrace.cli.options import canonical_tags, settings_options, tag_option, take_settings
+from tailrace.cli.options import PATH, canonical_tags, settings_options, tag_option, take_settings
 from tailrace.errors import UsageError
 from tailrace.integrations import environment, rundir
 from tailrace.integrations.messages import say
 
 
 @click.command()
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The run directory."
-)
+@click.option("-o", "--output", type=PATH, required=True, metavar="DIR", help="The run directory.")
 @tag_option
 @settings_options
 @click.option(

@@ -6,14 +6,14 @@ import click
 
 from tailrace.analyzer import exports
 from tailrace.cli.opening import open_run, strict_option
-from tailrace.cli.options import scheduler_option, utf8_output
+from tailrace.cli.options import PATH, scheduler_option, utf8_output
 from tailrace.integrations.messages import say
 
 LEVELS = ("workflow", "stage", "task", "process")
 
 
 @click.command()
-@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
+@click.argument("directory", type=PATH, metavar="DIR")
 @click.option("--to", required=True, type=click.Choice(exports.NAMES), help="Output format.")
 @click.option("--level", type=click.Choice(LEVELS), help="For graphml, dot and json: what a node is. Default: task.")
 @click.option(

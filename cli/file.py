@@ -13,7 +13,7 @@ from tailrace import hashed_names
 from tailrace.analyzer.util.formatting import bytes_text, count_text
 from tailrace.cli.lines import command_text, lasted, put, put_json, put_left_out, since
 from tailrace.cli.opening import open_run, say_store_problems, strict_option
-from tailrace.cli.options import format_option, scheduler_option
+from tailrace.cli.options import PATH, format_option, scheduler_option
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _STATES = {
 @click.argument("words", nargs=-1, required=True, metavar="[DIR] PATH")
 @click.option(
     "--store",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="STORE",
     help="Follow the file through all runs of this store, without DIR: who made it, who used it since, what is stale.",
 )
@@ -45,7 +45,7 @@ _STATES = {
 @click.option("--hash", "hashed", is_flag=True, help="Add the SHA-256 of what still exists on this machine.")
 @click.option(
     "--key",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Where the run's names are hashed: the file with their key (TAILRACE_REDACT_KEY), to look for PATH's hash.",
 )

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from tailrace.analyzer.util.formatting import count_text
+from tailrace.cli.options import PATH
 from tailrace.errors import ManagerError, UsageError
 from tailrace.integrations.indexing import chosen, index_at_end
 from tailrace.integrations.messages import say
@@ -24,7 +25,7 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("directory", type=click.Path(path_type=Path), metavar="[DIR]", required=False)
+@click.argument("directory", type=PATH, metavar="[DIR]", required=False)
 @click.option("--since", default="", metavar="TIME", help="Leave out jobs that ended before TIME (as in `flux jobs`).")
 @click.option("--workflow", metavar="NAME", help="The workflow tag of untraced jobs.")
 @click.option(
@@ -34,9 +35,7 @@ def command() -> None:
     help="Leave for a later collect what takes longer. Default: no limit.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print warnings only.")
-@click.option(
-    "--flux", type=click.Path(path_type=Path), metavar="PATH", help="The flux command. Default: the one on PATH."
-)
+@click.option("--flux", type=PATH, metavar="PATH", help="The flux command. Default: the one on PATH.")
 def collect(
     directory: Path | None, since: str, workflow: str | None, within: float | None, quiet: bool, flux: Path | None
 ) -> None:
@@ -118,12 +117,10 @@ def paths(name: str | None, form: str) -> None:
 
 
 @command.command()
-@click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
+@click.argument("file", type=PATH, metavar="FILE")
 @click.option("--job", "names", multiple=True, metavar="NAME", help="Say what happens to a job of this name.")
 @click.option("--queue", metavar="QUEUE", help="The queue of these jobs.")
-@click.option(
-    "--jobspec", type=click.Path(path_type=Path), help="Say what happens to this job (flux submit --dry-run)."
-)
+@click.option("--jobspec", type=PATH, help="Say what happens to this job (flux submit --dry-run).")
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table")
 def check(file: Path, names: tuple[str, ...], queue: str | None, jobspec: Path | None, form: str) -> None:
     """Check the tracing policy in FILE, a Flux configuration, without a Flux instance.

@@ -6,7 +6,7 @@ import click
 
 from tailrace.analyzer.util.formatting import visible
 from tailrace.cli.opening import open_run, strict_option
-from tailrace.cli.options import scheduler_option, utf8_output
+from tailrace.cli.options import PATH, scheduler_option, utf8_output
 from tailrace.errors import UsageError
 
 LEVELS = ("workflow", "stage", "task", "process")
@@ -15,7 +15,7 @@ ENDINGS = {".graphml": "graphml", ".dot": "dot", ".gv": "dot", ".json": "json"}
 
 
 @click.command()
-@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
+@click.argument("directory", type=PATH, metavar="DIR")
 @click.option("--level", type=click.Choice(LEVELS), default="stage", show_default=True, help="What a node is.")
 @click.option("--stage", multiple=True, help="Only this stage and its neighbors. May be repeated.")
 @click.option(
@@ -42,7 +42,7 @@ ENDINGS = {".graphml": "graphml", ".dot": "dot", ".gv": "dot", ".json": "json"}
     is_flag=True,
     help="Add HDF5 datasets with their writers and readers. Implies --files all unless given.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Output file. Default: standard output.")
+@click.option("-o", "--output", type=PATH, help="Output file. Default: standard output.")
 @scheduler_option
 @strict_option
 def command(

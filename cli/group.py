@@ -14,7 +14,7 @@ from tailrace.cli.access import put_group
 from tailrace.cli.collectives import put_collectives
 from tailrace.cli.lines import put, put_json, since
 from tailrace.cli.opening import open_run, strict_option
-from tailrace.cli.options import format_option, scheduler_option
+from tailrace.cli.options import PATH, format_option, scheduler_option
 from tailrace.cli.task import CALL_KINDS
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def command_of(kind: str) -> click.Command:
         help=f"Show the {kind} {kind.upper()} of the run DIR: its tasks and how they ended, where its time went, its"
         " files, and what its I/O is like."
     )
-    @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
+    @click.argument("directory", type=PATH, metavar="DIR")
     @click.argument("name", metavar=kind.upper())
     @format_option
     @strict_option

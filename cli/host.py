@@ -11,14 +11,14 @@ from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
 from tailrace.cli.group import MOST, put_profile
 from tailrace.cli.lines import put, put_json, put_left_out
 from tailrace.cli.opening import open_run, strict_option
-from tailrace.cli.options import format_option, scheduler_option
+from tailrace.cli.options import PATH, format_option, scheduler_option
 
 if TYPE_CHECKING:
     from tailrace.analyzer.insights.host_facts import HostFacts, MountUse
 
 
 @click.command()
-@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
+@click.argument("directory", type=PATH, metavar="DIR")
 @click.argument("name", metavar="[HOST]", required=False)
 @format_option
 @strict_option

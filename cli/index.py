@@ -10,15 +10,15 @@ from pathlib import Path
 import click
 
 from tailrace.analyzer.util.formatting import bytes_text, count_text, visible
-from tailrace.cli.options import scheduler_option
+from tailrace.cli.options import PATH, scheduler_option
 from tailrace.errors import RunError, UsageError
 
 _UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 @click.command()
-@click.argument("store", type=click.Path(path_type=Path), metavar="STORE")
-@click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="[RUN]...")
+@click.argument("store", type=PATH, metavar="STORE")
+@click.argument("runs", nargs=-1, type=PATH, metavar="[RUN]...")
 @click.option(
     "--watch",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
@@ -47,7 +47,7 @@ _UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 )
 @click.option(
     "--anonymous",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="OUT",
     help="Write a copy to the new store OUT in which names and paths are hashed, and arguments and texts left out.",
 )

@@ -11,7 +11,7 @@ import click
 
 from tailrace.analyzer.util.formatting import bytes_text, count_text
 from tailrace.cli.opening import open_run
-from tailrace.cli.options import format_option, scheduler_option
+from tailrace.cli.options import PATH, format_option, scheduler_option
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR", required=False)
+@click.argument("directory", type=PATH, metavar="DIR", required=False)
 @click.option("--build", is_flag=True, help="Print how tailrace was built, as JSON, and exit.")
 @click.option(
     "--summary",

@@ -10,12 +10,12 @@ from tempfile import TemporaryDirectory
 import click
 
 from tailrace.cli.opening import open_run
-from tailrace.cli.options import scheduler_option
+from tailrace.cli.options import PATH, scheduler_option
 from tailrace.integrations.messages import say
 
 
 @click.command()
-@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
+@click.argument("directory", type=PATH, metavar="DIR")
 @click.option("--timeline", is_flag=True, help="Open the timeline instead of the report's page.")
 @click.option("--no-browser", is_flag=True, help="Only print the addresses.")
 @scheduler_option

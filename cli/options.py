@@ -16,6 +16,19 @@ from tailrace.tags import encode, parse_assignment
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
+class _GivenPath(click.Path):
+    """A path that is not empty: that is what the shell makes of a variable that is not set, and would be the working
+    directory."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("the path is empty; is it a shell variable that is not set?", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PATH = _GivenPath(path_type=Path)
+
+
 def tag_option(function: _Command) -> _Command:
     """`--tag KEY=VALUE`, repeatable; the parameter `tags` is a tuple of strings."""
     return click.option(
@@ -39,7 +52,7 @@ def settings_options(function: _Command) -> _Command:
     )(function)
     return click.option(
         "--config",
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="FILE",
         help="A YAML file with settings, for those that no variable and no option gives. Default: TAILRACE_CONFIG.",
     )(function)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tailrace.cli.opening import open_run, strict_option
-from tailrace.cli.options import scheduler_option
+from tailrace.cli.options import PATH, scheduler_option
 from tailrace.cli.query_output import PLAIN_FORMS, form_of, write, write_answer
 from tailrace.errors import UsageError
 from tailrace.integrations.messages import say
@@ -44,7 +44,7 @@ def _filters(function: Any) -> Any:
 
 
 @click.command()
-@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
+@click.argument("directory", type=PATH, metavar="DIR")
 @_filters
 @click.option(
     "--where",
@@ -85,7 +85,7 @@ def _filters(function: Any) -> Any:
     help="Output format; csv-text: CSV for spreadsheets, with a ' before text that they would take for a formula. "
     "Default: by the ending of the output's name, else table.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Output file. Default: standard output.")
+@click.option("-o", "--output", type=PATH, help="Output file. Default: standard output.")
 @click.option("--explain", is_flag=True, help="Read nothing, and print which blocks of the trace would be read.")
 @scheduler_option
 @strict_option

@@ -11,7 +11,7 @@ import click
 from tailrace.analyzer.util.formatting import visible
 from tailrace.cli.lines import put_json
 from tailrace.cli.opening import open_run, run_directory
-from tailrace.cli.options import format_option, scheduler_option
+from tailrace.cli.options import PATH, format_option, scheduler_option
 from tailrace.errors import FindingError, UsageError
 from tailrace.integrations.messages import say
 
@@ -22,8 +22,8 @@ ANY = "any"
 
 
 @click.command()
-@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--html", type=click.Path(path_type=Path), help="Write one self-contained page to this file instead.")
+@click.argument("directory", type=PATH, metavar="DIR")
+@click.option("--html", type=PATH, help="Write one self-contained page to this file instead.")
 @click.option(
     "--fail-on",
     "kinds",

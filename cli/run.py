@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from tailrace import _native
-from tailrace.cli.options import canonical_tags, settings_options, tag_option, take_settings
+from tailrace.cli.options import PATH, canonical_tags, settings_options, tag_option, take_settings
 from tailrace.integrations import environment, rundir
 from tailrace.integrations.indexing import index_at_end
 
@@ -18,7 +18,7 @@ from tailrace.integrations.indexing import index_at_end
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help="The run directory: new, empty, or of an earlier run, which is extended. Default: a new one under "
     "tailrace-runs/, or that of the surrounding traced run.",

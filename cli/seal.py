@@ -8,13 +8,14 @@ import click
 from tailrace import _native
 from tailrace.analyzer.util.formatting import count_text, visible
 from tailrace.cli.opening import lines
+from tailrace.cli.options import PATH
 from tailrace.errors import CoreError, UsageError
 from tailrace.integrations import host_description, launcher, recovery, rundir
 from tailrace.integrations.indexing import index_at_end
 
 
 @click.command()
-@click.argument("directory", type=click.Path(path_type=Path), metavar="[DIR]", required=False)
+@click.argument("directory", type=PATH, metavar="[DIR]", required=False)
 @click.option(
     "-a",
     "--all",

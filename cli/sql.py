@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 from tailrace.cli.opening import say_store_problems
+from tailrace.cli.options import PATH
 from tailrace.cli.query_output import form_of, write_answer
 
 
 @click.command()
-@click.argument("store", type=click.Path(path_type=Path), metavar="STORE")
+@click.argument("store", type=PATH, metavar="STORE")
 @click.argument("query", metavar="QUERY")
 @click.option(
     "--format",
@@ -19,7 +20,7 @@ from tailrace.cli.query_output import form_of, write_answer
     type=click.Choice(["table", "csv", "csv-text", "json", "parquet"]),
     help="Output format, as of `tailrace query`. Default: by the ending of the output's name, else table.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Output file. Default: standard output.")
+@click.option("-o", "--output", type=PATH, help="Output file. Default: standard output.")
 def command(store: Path, query: str, form: str | None, output: Path | None) -> None:
     """Print the answer of the SQL QUERY over the store STORE.
 

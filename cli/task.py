@@ -10,7 +10,7 @@ import click
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
 from tailrace.cli.lines import command_text, put, put_json, put_left_out, since
 from tailrace.cli.opening import open_run, strict_option
-from tailrace.cli.options import format_option, scheduler_option
+from tailrace.cli.options import PATH, format_option, scheduler_option
 
 if TYPE_CHECKING:
     from tailrace.analyzer.insights.task_profile import Data, Process, TaskProfile
@@ -30,7 +30,7 @@ _VIA = {
 
 
 @click.command()
-@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
+@click.argument("directory", type=PATH, metavar="DIR")
 @click.argument("task", metavar="ID")
 @format_option
 @strict_option
@@ -96,7 +96,7 @@ def _time(profile: TaskProfile) -> None:
     )
     for kind, ns in profile.calls_ns.items():
         calls = profile.calls.get(kind, 0)
-        if ns or calls:
+        if ns or (calls and kind != "wait"):
             what = f", in {count_text(calls, 'call')}" if calls else ""
             put(f"{time_text(ns):>9}  {CALL_KINDS[kind]}{what}", 2)
     moved = f"{bytes_text(profile.read_bytes)} read, {bytes_text(profile.written_bytes)} written"
@@ -123,7 +123,7 @@ CALL_KINDS = {
     "write": "writing files",
     "metadata": "opening, looking up and changing names",
     "stream": "on pipes and sockets",
-    "wait": "waiting for its processes",
+    "wait": "waiting for processes outside of it",
     "computing": "computing",
 }
 _BYTES = ("read_bytes", "written_bytes")

@@ -10,7 +10,7 @@ import click
 from tailrace.analyzer.util.formatting import count_text, time_text
 from tailrace.cli.lines import put, put_json
 from tailrace.cli.opening import open_run, strict_option
-from tailrace.cli.options import format_option, scheduler_option
+from tailrace.cli.options import PATH, format_option, scheduler_option
 
 if TYPE_CHECKING:
     from tailrace.analyzer.insights.whatif import Estimate
@@ -20,7 +20,7 @@ MOST = 8
 
 
 @click.command()
-@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
+@click.argument("directory", type=PATH, metavar="DIR")
 @click.option(
     "--tier",
     multiple=True,

@@ -84,6 +84,16 @@ def test_a_usage_error_names_what_is_missing_in_one_line(run: Path, arguments: t
     assert (done.returncode, done.stdout, done.stderr.decode()) == (2, b"", f"tailrace: {words}\n")
 
 
+@pytest.mark.parametrize("arguments", [("report", ""), ("compact", ""), ("run", "-o", "", "--", "true")])
+def test_the_value_of_a_variable_that_is_not_set_is_no_directory(
+    run: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(run)
+    done = call(*arguments)
+    assert done.returncode == 2
+    assert b"the path is empty; is it a shell variable that is not set?" in done.stderr
+
+
 def test_a_forked_command_is_as_a_started_one(run: Path, tmp_path: Path) -> None:
     """The one that most tests call (support/warm_cli.py)."""
     for arguments in (("info", run), ("query", run, "--by", "path"), ("report", tmp_path), ("query", "--by")):
