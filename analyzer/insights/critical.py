@@ -3,8 +3,9 @@
 One graph answers both. Its nodes are points (task, time): a task's start and end, and each time at which it gave or
 took something (inputs.py). Edges lead from a task's point to its next one, and along hand-overs.
 
-    bound    The longest chain of work. An edge inside a task weighs its time, less the time that the task was blocked
-             in calls on pipes and sockets or waited for a child; a hand-over weighs nothing. With any number of
+    bound    The longest chain of work. An edge inside a task weighs its time, less the time that the task waited for
+             processes outside of it, or, being one process, was blocked in calls on pipes and sockets; a hand-over
+             weighs nothing. With any number of
              processors and no delay between tasks, the run could not have been shorter. Hand-overs go forward in
              time, so the bound is at most the makespan.
     slack    of a task: how much longer it could have worked without a longer bound. 0: it is critical.
@@ -12,8 +13,9 @@ took something (inputs.py). Edges lead from a task's point to its next one, and 
              to its last input; from there the path continues with the task that gave it. A pipe's reader that was
              slower than its writer did not wait for the writer. Each ns of the makespan is on the path once, as
              `compute`, `io` (inside reads, writes and metadata calls of files), `stream` (inside calls on pipes and
-             sockets), `gap`: between a task's last input and its first call (queue, scheduling, start-up of programs),
-             or in none: `startup` before the run's first task began, `stop` after its last one was over.
+             sockets), `wait` (all its processes waited for one outside of it, own_time.py), `gap`: between a task's
+             last input and its first call (queue, scheduling, start-up of programs), or in none: `startup` before the
+             run's first task began, `stop` after its last one was over.
 
 In a run with tags the tasks are the tagged actors; a workflow manager's processes are untagged (`Inputs.works`). They
 weigh nothing in the bound and are never on the path: their time is a gap. The path passes through them, to the task
@@ -25,8 +27,8 @@ after the last one (`REST`) is the manager's own. A task that its manager says e
 until then.
 
 A process that waits without a recorded call (sigsuspend, a spin) counts as working, and so does a task of several
-processes: they wait for each other, as a shell does for its commands. The slack of a hand-over is the time between
-given and taken, by the bytes that were read.
+processes that are blocked on pipes: they wait for each other. The slack of a hand-over is the time between given and
+taken, by the bytes that were read.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table
-from tailrace.analyzer.insights.inputs import DATA, Inputs, cover_of
+from tailrace.analyzer.insights.inputs import DATA, Inputs
 from tailrace.analyzer.insights.order import DECLARED, INSIDE
 from tailrace.analyzer.insights.resource_waits import ResourceWaits
 from tailrace.analyzer.util import csr, intervals
@@ -47,9 +49,11 @@ from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.tabular import Tabular
 from tailrace.analyzer.util.types import Ints
 
-PARTS = ("compute", "io", "stream", "gap", "startup", "stop")
-TASK_PARTS = PARTS[:4]
+PARTS = ("compute", "io", "stream", "wait", "gap", "startup", "stop")
+TASK_PARTS = PARTS[:5]
 """Those that a task may have."""
+OWN_PARTS = PARTS[:4]
+"""Those of a task that runs."""
 RESOURCE, START, REST = "resource", "start", "rest"
 
 
@@ -79,7 +83,7 @@ def critical(inputs: Inputs) -> Critical:
     """The critical path of a run; see the module's definition."""
     longest = bound(inputs)
     path = _path(inputs)
-    on_path = path[path["task"] >= 0].groupby("task")[["compute", "io", "stream"]].sum().sum(axis=1)
+    on_path = path[path["task"] >= 0].groupby("task")[list(OWN_PARTS)].sum().sum(axis=1)
     tasks = inputs.tasks[["start_ns", "end_ns"]].copy()
     tasks["work_ns"] = np.where(inputs.works, tasks["end_ns"] - tasks["start_ns"] - _blocked(inputs).length(), 0)
     tasks["slack_ns"] = longest.slack_ns
@@ -100,13 +104,13 @@ def critical(inputs: Inputs) -> Critical:
 
 
 def _blocked(inputs: Inputs) -> intervals.Cover:
-    busy = inputs.busy
+    busy, waiting = inputs.busy, inputs.own_time.waiting
     count = len(edge_table.KINDS)
     alone = (inputs.tasks["processes"] < 2).to_numpy()
-    keep = alone[busy.group // count]
-    return cover_of(
-        Intervals(*(column[keep] for column in busy)), (edge_table.STREAM, edge_table.WAIT), len(inputs.tasks)
-    )
+    keep = alone[busy.group // count] & (busy.group % count == edge_table.STREAM)
+    streams = busy._replace(group=busy.group // count)
+    rows = (np.concatenate((column[keep], waited)) for column, waited in zip(streams, waiting, strict=True))
+    return intervals.cover(intervals.union(Intervals(*rows)), len(inputs.tasks))
 
 
 @dataclass(frozen=True)
@@ -188,9 +192,12 @@ def _path(inputs: Inputs) -> pd.DataFrame:
     files = (edge_table.READ, edge_table.WRITE, edge_table.META)
     io = inputs.cover(*files).inside(task[ran], low[ran], high[ran])
     either = inputs.cover(*files, edge_table.STREAM).inside(task[ran], low[ran], high[ran])
+    # Nobody in a task makes a call on a file or a pipe while it waits.
+    waits = intervals.cover(inputs.own_time.waiting, len(inputs.tasks)).inside(task[ran], low[ran], high[ran])
     out.loc[ran, "io"] = io
     out.loc[ran, "stream"] = np.maximum(either - io, 0)
-    out["compute"] = np.where(ran, high - low - out["io"] - out["stream"], 0)
+    out.loc[ran, "wait"] = waits
+    out["compute"] = np.where(ran, high - low - out["io"] - out["stream"] - out["wait"], 0)
     waited = low - out["begin_ns"].to_numpy()
     outside = {"startup": (out["via"] == START).to_numpy(), "stop": (out["via"] == REST).to_numpy()}
     for name, here in outside.items():
@@ -341,7 +348,7 @@ def _by_stage(inputs: Inputs, tasks: pd.DataFrame, path: pd.DataFrame) -> pd.Dat
         .reindex(range(len(inputs.stages)), fill_value=0)
     )
     out = inputs.stages[["workflow", "stage"]].reset_index(drop=True).join(sums)
-    out["path_ns"] = out["compute"] + out["io"] + out["stream"]
+    out["path_ns"] = out[list(OWN_PARTS)].sum(axis=1)
     out["least_slack_ns"] = tasks["slack_ns"].groupby(stage).min().reindex(range(len(out)), fill_value=0)
     distinct = on["task"].drop_duplicates()
     out["tasks_on_path"] = np.bincount(stage[distinct.to_numpy()], minlength=len(out))

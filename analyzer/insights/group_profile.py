@@ -2,8 +2,8 @@
 
     name --_member--> actors --counts, busy times, accesses, hand-overs--> GroupProfile
 
-Time is wall time in which at least one of its processes was inside a call of the kind; computing is the rest of the
-time in which one of its tasks was between its first and last call. Invariant: reads no events.
+Time is wall time in which at least one of its processes was inside a call of the kind, or in none (computing), and
+the time in which all of them waited for processes of others (own_time.py). Invariant: reads no events.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights import access_patterns, insights
 from tailrace.analyzer.insights.host_facts import HostFacts
 from tailrace.analyzer.insights.inputs import Inputs
-from tailrace.analyzer.model import dataflow, outcomes
+from tailrace.analyzer.model import dataflow, outcomes, own_time
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util import intervals, nearest
 from tailrace.analyzer.util.intervals import Intervals
@@ -96,7 +96,7 @@ def group_profile(run: AnalyzedRun, kind: str, name: str) -> GroupProfile:
         processes=len(m.who.loc[mine, PROCESS].drop_duplicates()),
         statuses=statuses,
         retried=retried,
-        calls_ns=_times(inputs, mine, tasks),
+        calls_ns=_times(inputs, mine),
         read_bytes=int(counts["read_bytes"].sum()),
         written_bytes=int(counts["written_bytes"].sum()),
         failed_calls=int(counts["failed"].sum()),
@@ -121,14 +121,13 @@ def _statuses(run: AnalyzedRun, inputs: Inputs, tasks: Ints) -> tuple[dict[str, 
     return found, retried
 
 
-def _times(inputs: Inputs, mine: Bools, tasks: Ints) -> dict[str, int]:
+def _times(inputs: Inputs, mine: Bools) -> dict[str, int]:
     busy, count = inputs.m.table.busy, len(edge_table.KINDS)
     own = mine[busy.group // count]
     kinds = {name: _length(busy, own & (busy.group % count == kind)) for kind, name in enumerate(edge_table.KINDS)}
-    rows = inputs.tasks.iloc[tasks]
-    begin, end = rows["start_ns"].to_numpy(dtype=np.int64), rows["end_ns"].to_numpy(dtype=np.int64)
-    lived = intervals.union(intervals.make(np.zeros(len(rows), dtype=np.int64), begin, end))
-    return {**kinds, "computing": max(int(intervals.length(lived, 1)[0]) - _length(busy, own), 0)}
+    spent = own_time.of_groups(inputs.m, np.where(mine, 0, -1))
+    waiting, computing = (int(intervals.length(rows, 1)[0]) for rows in (spent.waiting, spent.computing))
+    return {**kinds, "wait": waiting, "computing": computing}
 
 
 def _length(rows: Intervals, keep: Bools) -> int:

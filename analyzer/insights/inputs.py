@@ -24,6 +24,7 @@ a version that two tasks wrote at once. So hand-overs go forward in time, and cy
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -32,8 +33,9 @@ from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights import order, process_tree
 from tailrace.analyzer.insights.order import Order
 from tailrace.analyzer.insights.process_tree import Lives
-from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.model import dataflow, own_time
 from tailrace.analyzer.model.dataflow import Model
+from tailrace.analyzer.model.own_time import OwnTime
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import with_stage
@@ -96,6 +98,11 @@ class Inputs(Tabular):
     def cover(self, *kinds: int) -> intervals.Cover:
         """When each task was inside calls of these kinds (positions in `edges.KINDS`)."""
         return cover_of(self.busy, kinds, len(self.tasks))
+
+    @cached_property
+    def own_time(self) -> OwnTime:
+        """When each task computed, and when it waited for processes outside of it."""
+        return own_time.of_groups(self.m, self.of_who)
 
     def name(self, task: int) -> str:
         """A task as reports show it."""

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
+from tailrace.analyzer.model import own_time
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
 from tailrace.analyzer.util.types import Ints
@@ -64,10 +65,7 @@ class Lives:
 
 def lives_of(m: Model) -> Lives:
     """The lives of a model's actors."""
-    by_who = m.table.counts.groupby("who")
-    every = range(len(m.who))
-    start = by_who["first_ns"].min().reindex(every, fill_value=0).to_numpy(dtype=np.int64)
-    end = by_who["last_ns"].max().reindex(every, fill_value=0).to_numpy(dtype=np.int64)
+    start, end = own_time.seen(m)
     process = processes.numbers(m.who)
     actors: list[list[int]] = [[] for _ in range(int(process.max(initial=-1)) + 1)]
     for actor in np.argsort(start, kind="stable").tolist():

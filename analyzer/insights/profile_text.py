@@ -19,6 +19,7 @@ WAITS = {
     "queue_ns": "waiting for a worker or nodes",
     "start_ns": "starting",
     "io_ns": "running, in calls on files",
+    "wait_ns": "running, waiting for processes outside of it",
     "compute_ns": "running, computing",
 }
 """The parts of a declared task's life, in their order."""

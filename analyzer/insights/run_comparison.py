@@ -49,6 +49,7 @@ FIGURES = {
     "critical_compute": ("s", "computing, on the critical path"),
     "critical_io": ("s", "in file I/O, on the critical path"),
     "critical_stream": ("s", "blocked on pipes and sockets, on the critical path"),
+    "critical_wait": ("s", "waiting for processes outside of the task, on the critical path"),
     "critical_gap": ("s", "between tasks, on the critical path: scheduling, queue"),
     "critical_startup": ("s", "before the first task"),
     "critical_stop": ("s", "after the last task"),

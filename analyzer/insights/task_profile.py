@@ -5,7 +5,8 @@
 
 The time is told twice, since the sources differ: by the manager's times (`waits`, of declared tasks), from submission
 to end; and by the calls (`calls_ns`), from the first to the last one. Wall time in which calls of several kinds ran in
-parallel counts for each kind, and once as not computing.
+parallel counts for each kind; it computes while one of its processes is in no call, and waits for processes while all
+of them do (own_time.py).
 
 A task is set apart from its siblings, the other tasks of its stage, by a figure that is further from their median than
 `FAR` times their median absolute deviation, scaled as for a normal distribution (the conservative limit of Leys et al.
@@ -116,7 +117,7 @@ class TaskProfile:
     """A task. Times are ns since the epoch, spans ns; None where unknown.
 
     status: the manager's word, or None; waits: columns of `waits.TIMES`; calls_ns: time in calls by kind
-    (edge_table.KINDS), and computing: the rest of the time between its first and last call.
+    (edge_table.KINDS; wait: all its processes waited for others), and computing: one of its processes was in no call.
     arguments: those that its manager declared, as text by name.
     requested: what it asked its manager for, of `requests.RESOURCES`; cores_used: processor time by the time between
     its first and last call, None where a process of it also ran other tasks.
@@ -347,10 +348,10 @@ def _figures(inputs: Inputs) -> pd.DataFrame:
     """Figures of all tasks that siblings are compared by: ns and bytes."""
     kinds, count = len(edge_table.KINDS), len(inputs.tasks)
     by_kind = intervals.length(inputs.busy, count * kinds).reshape(count, kinds)
-    whole = intervals.union(inputs.busy._replace(group=inputs.busy.group // kinds))
     out: pd.DataFrame = pd.DataFrame(dict(zip(edge_table.KINDS, by_kind.T, strict=True)))
+    out["wait"] = intervals.length(inputs.own_time.waiting, count)
     out["duration"] = (inputs.tasks["end_ns"] - inputs.tasks["start_ns"]).to_numpy()
-    out["computing"] = np.maximum(out["duration"].to_numpy() - intervals.length(whole, count), 0)
+    out["computing"] = intervals.length(inputs.own_time.computing, count)
     counts = inputs.m.table.counts
     of = inputs.of_who[counts["who"].to_numpy()]
     for name in ("calls", "failed", "read_bytes", "written_bytes"):

@@ -13,11 +13,12 @@ waited for data, after it for predecessors only (the producer continued, or ende
 than the dataflow). While the writer of that byte was queued itself, or the task that the writer got its last byte from,
 and so on, the task waited for a worker or node too, only not for its own: `upstream`. A task also waits for the data
 that tasks inside it read from tasks outside: a batch script need not access the data of its jobs. `run` is divided
-into `io`, wall time with at least one call on a file running in the task, and `compute`, the rest. Waiting on pipes and
-sockets is in the rest, since it is another task's computing or I/O.
+into `io`, wall time with at least one call on a file running in the task, `wait`, in which all its processes waited for
+processes outside of it, as a batch script does for its steps (own_time.py), and `compute`, the rest. Waiting on pipes
+and sockets is in the rest, since it is another task's computing or I/O.
 
-Invariants: data + upstream + order = depend, io + compute = run, nothing is negative, and unknown times are null. A
-task without dependencies has depend 0: its time before it is ready is queue time.
+Invariants: data + upstream + order = depend, io + wait + compute = run, nothing is negative, and unknown times are
+null. A task without dependencies has depend 0: its time before it is ready is queue time.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ import pandas as pd
 
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.model import dataflow, declared_vs_observed, stages
+from tailrace.analyzer.model import dataflow, declared_vs_observed, own_time, stages
 from tailrace.analyzer.model.dataflow import Model
+from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.types import Bools, Ints
 
 TIMES = {
@@ -41,6 +43,7 @@ TIMES = {
     "start_ns": "nodes allocated, until it ran",
     "run_ns": "running",
     "io_ns": "of run: with at least one call on a file running; null for an untraced task",
+    "wait_ns": "of run: all its processes waited for processes outside of it; null for an untraced task",
     "compute_ns": "of run: the rest",
 }
 """Columns (ns) and their meanings."""
@@ -79,7 +82,9 @@ def table(run: AnalyzedRun, model: Model | None = None) -> pd.DataFrame:
     out["start_ns"] = _span(at["alloc"], runs)
     out["run_ns"] = _span(runs, at["end"])
     out["io_ns"] = np.minimum(io, out["run_ns"]).where(first.notna())
-    out["compute_ns"] = out["run_ns"] - out["io_ns"]
+    waiting = intervals.length(own_time.of_groups(m, code).waiting, len(tasks))
+    out["wait_ns"] = np.minimum(pd.Series(waiting), out["run_ns"] - out["io_ns"])
+    out["compute_ns"] = out["run_ns"] - out["io_ns"] - out["wait_ns"]
     result: pd.DataFrame = out[[*KEYS, *TIMES]]
     return result
 

@@ -45,6 +45,7 @@ PART_WORDS = {
     "compute": "computing",
     "io": "in file I/O",
     "stream": "blocked on pipes and sockets",
+    "wait": "waiting for other processes",
     "gap": "between tasks (scheduling, queue)",
     "startup": "starting up before the first task",
     "stop": "after the last call of a task",
@@ -81,7 +82,7 @@ def show(data: JsonObject, console: Console) -> None:
             for line in _wrapped(Text(made.note, "dim"), width) if made.note else ():
                 _print(console, line)
     if width < WIDE:
-        left_out = "I/O by read, write, metadata" + ("; starting" if data["waits"] else "")
+        left_out = "I/O by read, write, metadata" + ("; starting, processes" if data["waits"] else "")
         _print(console, Text(f"(Left out below {WIDE} columns: {left_out})", "dim"))
 
 

@@ -56,6 +56,20 @@ def cap(parts: Sequence[Intervals], limit: int) -> tuple[Intervals, Ints]:
     return Intervals(*united), coarse
 
 
+def outside(rows: Intervals, holes: Intervals) -> Intervals:
+    """The part of one union outside of another one, by group; each interval of both counts as fully covered."""
+    count, other = len(rows.group), len(holes.group)
+    group = np.concatenate((rows.group, rows.group, holes.group, holes.group))
+    when = np.concatenate((rows.start, rows.end, holes.start, holes.end))
+    inside = np.repeat(np.array((1, -1, 0, 0)), (count, count, other, other))
+    hole = np.repeat(np.array((0, 0, 1, -1)), (count, count, other, other))
+    order = np.lexsort((when, group))
+    group, when = group[order], when[order]
+    # Each group is over before the next one begins, so its last point is inside of nothing.
+    kept = (np.cumsum(inside[order])[:-1] > 0) & (np.cumsum(hole[order])[:-1] == 0) & (when[1:] > when[:-1])
+    return union(make(group[:-1][kept], when[:-1][kept], when[1:][kept]))
+
+
 def length(rows: Intervals, groups: int) -> Ints:
     """The covered length of each group 0 .. groups - 1; `rows` is a union."""
     total = np.zeros(groups, dtype=np.int64)

@@ -60,7 +60,7 @@ def test_a_user_can_follow_the_page(shell, tmp_path):
     assert parents == {tasks.at["campaign", "task"]}
     waits = run.waits.set_index("stage")
     assert waits.at["sort", "depend_ns"] > 0
-    assert waits.at["sort", "run_ns"] == waits.at["sort", "io_ns"] + waits.at["sort", "compute_ns"]
+    assert waits.at["sort", "run_ns"] == waits.loc["sort", ["io_ns", "wait_ns", "compute_ns"]].sum()
     for word in ("wait: data", "queue", "Dataflow", "COMPLETED count"):
         assert word in said
 

@@ -71,7 +71,7 @@ class TestDiamond:
             for r in c.path.itertuples()
         ]
         assert rows == [("make", 0, 10, 0), ("slow", 10, 40, 5), ("join", 40, 50, 5)]
-        parts = {"compute": (9 + 23 + 2) * MS, "io": (1 + 2 + 3) * MS, "stream": 0, "gap": 10 * MS}
+        parts = {"compute": (9 + 23 + 2) * MS, "io": (1 + 2 + 3) * MS, "stream": 0, "wait": 0, "gap": 10 * MS}
         assert c.parts == parts | {"startup": 0, "stop": 0}
 
     def test_stages_sum_up_to_the_path(self) -> None:
@@ -298,10 +298,23 @@ class TestManager:
     def test_a_shell_that_waits_for_its_own_task_works(self) -> None:
         story = managed(Story())
         moment(story, 10, task="t", pid=2)
+        story.event("fork", at_ms=10, pid=2, task="t", cat="PROCESS", dur=0, ret=3)
         story.event("wait", at_ms=11, pid=2, task="t", cat="PROCESS", dur=58 * MS, ret=3)
         story.write("/out", pid=3, task="t", at_ms=60)
         moment(story, 70, task="t", pid=2)
         assert found(story)[1].bound_ns == 60 * MS
+
+    def test_a_task_whose_processes_all_wait_for_another_one_neither_computes_nor_works(self) -> None:
+        """Its shell waits for its program from 11 to 69, and that from 20 to 60 for one that is not traced."""
+        story = managed(Story())
+        moment(story, 10, task="t", pid=2)
+        story.event("fork", at_ms=10, pid=2, task="t", cat="PROCESS", dur=0, ret=3)
+        story.event("wait", at_ms=11, pid=2, task="t", cat="PROCESS", dur=58 * MS, ret=3)
+        story.event("wait", at_ms=20, pid=3, task="t", cat="PROCESS", dur=40 * MS, ret=4)
+        moment(story, 70, task="t", pid=2)
+        _, c = found(story)
+        assert c.bound_ns == 20 * MS
+        assert (c.parts["wait"], c.parts["compute"]) == (40 * MS, 20 * MS)
 
 
 class TestProcessTree:

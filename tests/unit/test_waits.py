@@ -31,7 +31,7 @@ def declared(*tasks: dict[str, Any]) -> pd.DataFrame:
 
 
 def parts(run: FakeRun) -> dict[str, list[float | None]]:
-    """task -> depend, data, upstream, order, queue, start, run, io, compute in ms."""
+    """task -> depend, data, upstream, order, queue, start, run, io, wait, compute in ms."""
     table = waits.table(run)
     assert list(table.columns) == [*waits.KEYS, *waits.TIMES]
     assert {str(table[name].dtype) for name in waits.TIMES} == {"Int64"}
@@ -56,8 +56,8 @@ def pipeline() -> FakeRun:
 
 def test_the_parts_of_two_tasks_times() -> None:
     assert parts(pipeline()) == {
-        "a1": [0, 0, 0, 0, 5, 5, 90, 10, 80],
-        "b1": [94, 20, 4, 70, 10, 10, 80, 8, 72],
+        "a1": [0, 0, 0, 0, 5, 5, 90, 10, 0, 80],
+        "b1": [94, 20, 4, 70, 10, 10, 80, 8, 0, 72],
     }
 
 
@@ -121,21 +121,30 @@ def test_an_instance_waits_for_data_read_by_its_jobs() -> None:
     run.declared_deps = pd.DataFrame(deps).assign(path=None)
     life = parts(run)
     assert life["b0"][:4] == [94, 20, 4, 70]
-    assert life["b0"][7:] == [None, None], "its own calls were not traced"
+    assert life["b0"][7:] == [None] * 3, "its own calls were not traced"
     assert life["b2"][:4] == [31, 27, 2, 2], "b1 was queued from 121 to 123"
+
+
+def test_a_script_that_waits_for_its_step_does_not_compute() -> None:
+    story = Story()
+    story.read("/script", 0, 10, at_ms=10, dur=2 * MS, stage="a", task="a1", pid=1)
+    story.event("wait", at_ms=20, dur=70 * MS, stage="a", task="a1", pid=1, cat="PROCESS", ret=9)
+    run = story.run()
+    run.declared_tasks = declared({"task": "a1", "submit": 0, "depend": 0, "alloc": 5, "start": 10, "end": 100})
+    assert parts(run)["a1"][6:] == [90, 2, 70, 18]
 
 
 def test_a_task_that_was_not_traced_has_no_io_and_no_data_wait() -> None:
     run = pipeline()
     tasks = [{"task": "c1", "submit": 0, "depend": 7, "alloc": 9, "start": 10, "end": 30, "holds": ["begin-time=9"]}]
     run.declared_tasks = declared(*tasks)
-    assert parts(run) == {"c1": [7, None, None, None, 2, 1, 20, None, None]}
+    assert parts(run) == {"c1": [7, None, None, None, 2, 1, 20, None, None, None]}
 
 
 def test_a_running_task_has_its_times_so_far() -> None:
     run = pipeline()
     run.declared_tasks = declared({"task": "c1", "submit": 3}, {"task": "c2", "submit": 3, "depend": 4, "alloc": 9})
-    assert parts(run) == {"c1": [None] * 9, "c2": [0, None, None, None, 6, None, None, None, None]}
+    assert parts(run) == {"c1": [None] * 10, "c2": [0, None, None, None, 6, None, None, None, None, None]}
 
 
 def test_a_manager_without_allocations_queues_until_the_first_event() -> None:
@@ -144,15 +153,15 @@ def test_a_manager_without_allocations_queues_until_the_first_event() -> None:
         {"task": "a1", "submit": 0, "launch": 1, "end": 100}, {"task": "b1", "submit": 6, "launch": 101, "end": 200}
     )
     assert parts(run) == {
-        "a1": [0, 0, 0, 0, 20, None, 80, 10, 70],
-        "b1": [95, 10, 14, 71, 29, None, 70, 8, 62],
+        "a1": [0, 0, 0, 0, 20, None, 80, 10, 0, 70],
+        "b1": [95, 10, 14, 71, 29, None, 70, 8, 0, 62],
     }
 
 
 def test_clocks_that_disagree_make_nothing_negative() -> None:
     run = pipeline()
     run.declared_tasks = declared({"task": "a1", "submit": 9, "depend": 8, "alloc": 7, "start": 6, "end": 5})
-    assert parts(run) == {"a1": [0] * 9}
+    assert parts(run) == {"a1": [0] * 10}
 
 
 def test_stages_are_sums_and_unknown_sums_are_null() -> None:

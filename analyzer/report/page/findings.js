@@ -2,7 +2,8 @@
 
 const PARTS = {
   compute: ["computing", "in no call on a file, pipe or socket"], io: ["file I/O", "inside reads, writes and metadata calls"],
-  stream: ["pipes and sockets", "blocked in calls on them"], gap: ["between tasks", data.critical.managed ? "no task of the path made a call: scheduling, queue, tasks with all their data that had not started" : "no task of the path made a call: the start of programs, and what the script that starts them does besides"],
+  stream: ["pipes and sockets", "blocked in calls on them"],
+  wait: ["waiting for processes", "all processes of a task waited for one outside of it: of another task, or not traced"], gap: ["between tasks", data.critical.managed ? "no task of the path made a call: scheduling, queue, tasks with all their data that had not started" : "no task of the path made a call: the start of programs, and what the script that starts them does besides"],
   startup: ["start-up", "before the first task began"], stop: ["stop", "after the last call of a task"],
 };
 const OUTSIDE = {start: "(start-up, before the first task)", rest: "(stop, after the last task)"};
@@ -89,7 +90,7 @@ const showPath = selectable("path", () => [data.critical], () => "critical", c =
   const pieces = rows.map(p => [p.task < 0 ? p.name || OUTSIDE[p.via] || "(nothing ran yet)" : p.name, `${timeText(p.end - p.start)}${p.gap > 0 ? `, ${timeText(p.gap)} of it waiting` : ""}`, "", p.task < 0 ? null : () => showTask(data.tasks.rows[p.task])]);
   openPanel("Critical path", "Path", make("p", {class: "hint"}, "The chain that set the run's length, followed backwards from its end: a task's time is on it back to the moment at which its last input arrived."),
     facts([["Wall time", timeText(c.makespan_ms)], ...Object.keys(PARTS).map(p => [PARTS[p][0], timeText(c.parts_ms[p])]), ["Longest chain of work", timeText(c.bound_ms)]]),
-    list("By stage", c.stages.map(s => [s.stage, `${timeText(s.compute_ms + s.io_ms + s.stream_ms)}, ${timeText(s.io_ms)} in I/O`])),
+    list("By stage", c.stages.map(s => [s.stage, `${timeText(s.compute_ms + s.io_ms + s.stream_ms + s.wait_ms)}, ${timeText(s.io_ms)} in I/O`])),
     list(`Pieces${c.total > rows.length ? `, the longest of ${numberText(c.total)}` : ""}`, pieces), queries("", "insights(run).critical.path"));
 });
 

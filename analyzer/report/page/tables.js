@@ -123,7 +123,7 @@ function waitTable() {
   const column = (title, key) => [title, r => r[key] ?? -1, r => r[key] === null ? "–" : timeText(r[key]), "num", "ms"];
   table(byId("wait-table"), "Where the tasks' time went, summed over the tasks of each stage", [
     ["Stage", r => r.stage, r => [middle(r.stage, LONG / 2), " ", tagOf(endsByStage(r.stage))]], countColumn("Tasks", "tasks"), column("Waiting for data", "data_ms"), column("For predecessors", "order_ms"), column("For their queues", "upstream_ms"), column("In the own queue", "queue_ms"),
-    column("Starting", "start_ms"), column("I/O", "io_ms"), column("Computing", "compute_ms"),
+    column("Starting", "start_ms"), column("I/O", "io_ms"), column("Waiting for processes", "wait_ms"), column("Computing", "compute_ms"),
   ], data.waits, 50);
 }
 

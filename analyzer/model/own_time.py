@@ -1,0 +1,114 @@
+"""When groups of actors (tasks, stages, ranks) computed, and when all of their processes waited for other processes.
+
+    lives of the actors, their busy times --of_groups--> OwnTime
+
+A process computes while it is in no recorded call. A shell that waits for its commands is no wait of the task that they
+are in, as long as one of them does anything: a group waits while some of its processes wait for a process, and all the
+others are over or have not begun. So the process waited for is outside of the group: of another task, or not traced.
+
+Invariants: nobody in a group computes while it waits. The busy times of an actor with more calls than `MAX_BUSY` are
+coarse: what is between its calls counts as computing, and its waits don't count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer.edges import edge_table
+from tailrace.analyzer.model.dataflow import Model
+from tailrace.analyzer.store import processes
+from tailrace.analyzer.util import intervals
+from tailrace.analyzer.util.intervals import Intervals
+from tailrace.analyzer.util.types import Bools, Ints
+
+
+@dataclass(frozen=True)
+class OwnTime:
+    """Unions by group: computing, at least one process was in no call; waiting, all of them waited for processes."""
+
+    computing: Intervals
+    waiting: Intervals
+
+
+def of_groups(m: Model, group: Ints) -> OwnTime:
+    """The times of groups of actors.
+
+    Args:
+        group: of each actor (row of `m.who`), -1: in none.
+    """
+    kinds, busy = len(edge_table.KINDS), m.table.busy
+    lives = _lives(m)
+    calls = intervals.union(busy._replace(group=busy.group // kinds))
+    gaps = intervals.outside(lives, calls)
+    between = Intervals(calls.group, calls.start, calls.end, calls.end - calls.start - calls.weight)
+    waits = _picked(busy, (busy.group % kinds == edge_table.WAIT) & (busy.weight == busy.end - busy.start))
+    waits = waits._replace(group=waits.group // kinds)
+    awake = _grouped(intervals.outside(lives, waits), group)
+    return OwnTime(
+        computing=_grouped(_both(gaps, _picked(between, between.weight > 0)), group),
+        waiting=intervals.outside(_grouped(waits, group), awake),
+    )
+
+
+def seen(m: Model) -> tuple[Ints, Ints]:
+    """The begin of the first call of each actor, and the end of its last one."""
+    by_who = m.table.counts.groupby("who")
+    first, last = by_who["first_ns"].min(), by_who["last_ns"].max()
+    start, end = (of.reindex(range(len(m.who)), fill_value=0).to_numpy(dtype=np.int64) for of in (first, last))
+    return start, end
+
+
+def _lives(m: Model) -> Intervals:
+    """The life of each actor: a process that was forked and waited for in the trace began with the fork, before its
+    first call, and was over with the wait. Of several forks or waits of its pid on its host the nearest counts."""
+    start, end = (times.copy() for times in seen(m))
+    every = np.arange(len(start), dtype=np.int64)
+    process, events = processes.numbers(m.who), m.table.process_events
+    host = m.who["host"].to_numpy()
+    place = pd.DataFrame(
+        {
+            "host": np.concatenate((host, host[events["who"].to_numpy(dtype=np.int64)])),
+            "pid": np.concatenate((m.who["pid"], events["pid"])).astype(np.int64),
+        }
+    )
+    of_pid = processes.numbers(place, ["host", "pid"])
+    of_event, what = of_pid[len(every) :], events["what"].to_numpy()
+    ns = events["ns"].to_numpy(dtype=np.int64)
+    first = every[np.lexsort((start, process))][np.unique(np.sort(process), return_index=True)[1]]
+    last = every[np.lexsort((-end, process))][np.unique(np.sort(process), return_index=True)[1]]
+    forked, waited = what == "fork", what == "wait"
+    start[first] = _nearest(of_pid[first], start[first], of_event[forked], ns[forked], before=True)
+    end[last] = _nearest(of_pid[last], end[last], of_event[waited], ns[waited], before=False)
+    return intervals.make(every, start, end)
+
+
+def _nearest(group: Ints, when: Ints, of: Ints, ns: Ints, *, before: bool) -> Ints:
+    """For each time the last event of its group before it, or the next one after it; without one the time itself."""
+    sign = 1 if before else -1
+    order = np.lexsort((sign * np.concatenate((ns, when)), np.concatenate((of, group))))
+    position = np.where(order < len(ns), np.arange(len(order)), -1)
+    last = np.maximum.accumulate(position)
+    asked = np.flatnonzero(order >= len(ns))
+    row, found = order[asked] - len(ns), order[np.maximum(last[asked], 0)]
+    known = last[asked] >= 0
+    known[known] = of[found[known]] == group[row[known]]
+    out: Ints = when.copy()
+    out[row[known]] = ns[found[known]]
+    return out
+
+
+def _picked(rows: Intervals, keep: Bools) -> Intervals:
+    return Intervals(*(column[keep] for column in rows))
+
+
+def _both(one: Intervals, other: Intervals) -> Intervals:
+    return Intervals(*(np.concatenate(columns) for columns in zip(one, other, strict=True)))
+
+
+def _grouped(rows: Intervals, group: Ints) -> Intervals:
+    """The union of actors' intervals by their groups."""
+    of_actor = group[rows.group]
+    return intervals.union(_picked(rows._replace(group=of_actor), of_actor >= 0))
