@@ -45,7 +45,6 @@ from tailrace.analyzer.insights.inputs import DATA, Inputs
 from tailrace.analyzer.insights.order import DECLARED, INSIDE
 from tailrace.analyzer.insights.resource_waits import ResourceWaits
 from tailrace.analyzer.util import csr, intervals
-from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.tabular import Tabular
 from tailrace.analyzer.util.types import Ints
 
@@ -85,7 +84,7 @@ def critical(inputs: Inputs) -> Critical:
     path = _path(inputs)
     on_path = path[path["task"] >= 0].groupby("task")[list(OWN_PARTS)].sum().sum(axis=1)
     tasks = inputs.tasks[["start_ns", "end_ns"]].copy()
-    tasks["work_ns"] = np.where(inputs.works, tasks["end_ns"] - tasks["start_ns"] - _blocked(inputs).length(), 0)
+    tasks["work_ns"] = np.where(inputs.works, tasks["end_ns"] - tasks["start_ns"] - inputs.blocked.length(), 0)
     tasks["slack_ns"] = longest.slack_ns
     tasks["path_ns"] = on_path.reindex(range(len(tasks)), fill_value=0).to_numpy(dtype=np.int64)
     tasks["critical"] = (longest.slack_ns == 0) & inputs.works
@@ -101,16 +100,6 @@ def critical(inputs: Inputs) -> Critical:
 
 
 # --- the bound -------------------------------------------------------------------------------------------------------
-
-
-def _blocked(inputs: Inputs) -> intervals.Cover:
-    busy, waiting = inputs.busy, inputs.own_time.waiting
-    count = len(edge_table.KINDS)
-    alone = (inputs.tasks["processes"] < 2).to_numpy()
-    keep = alone[busy.group // count] & (busy.group % count == edge_table.STREAM)
-    streams = busy._replace(group=busy.group // count)
-    rows = (np.concatenate((column[keep], waited)) for column, waited in zip(streams, waiting, strict=True))
-    return intervals.cover(intervals.union(Intervals(*rows)), len(inputs.tasks))
 
 
 @dataclass(frozen=True)
@@ -140,7 +129,7 @@ def bound(inputs: Inputs, handovers: pd.DataFrame | None = None) -> Bound:
     point[order] = np.cumsum(new) - 1
     task, when = task[order][new], when[order][new]
     inner = np.flatnonzero(task[1:] == task[:-1])
-    worked = when[inner + 1] - when[inner] - _blocked(inputs).inside(task[inner], when[inner], when[inner + 1])
+    worked = when[inner + 1] - when[inner] - inputs.blocked.inside(task[inner], when[inner], when[inner + 1])
     worked = np.where(inputs.works[task[inner]], worked, 0)
     given, taken = point[2 * count : 2 * count + len(rows)], point[2 * count + len(rows) :]
     cost = np.concatenate([worked, np.zeros(len(rows), dtype=np.int64)])

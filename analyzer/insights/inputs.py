@@ -104,6 +104,19 @@ class Inputs(Tabular):
         """When each task computed, and when it waited for processes outside of it."""
         return own_time.of_groups(self.m, self.of_who)
 
+    @cached_property
+    def blocked(self) -> intervals.Cover:
+        """When each task waited for processes outside of it, or, being one process, was inside calls on pipes and sockets.
+        Several processes that are inside such calls wait for each other."""
+        busy, count = self.busy, len(edge_table.KINDS)
+        alone = (self.tasks["processes"] < 2).to_numpy()
+        keep = alone[busy.group // count] & (busy.group % count == edge_table.STREAM)
+        streams = busy._replace(group=busy.group // count)
+        rows = (
+            np.concatenate((column[keep], more)) for column, more in zip(streams, self.own_time.waiting, strict=True)
+        )
+        return intervals.cover(intervals.union(Intervals(*rows)), len(self.tasks))
+
     def name(self, task: int) -> str:
         """A task as reports show it."""
         return str(self.tasks["label"].iat[task])

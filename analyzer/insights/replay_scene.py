@@ -26,7 +26,6 @@ from tailrace.analyzer.insights.program_order import program_order
 from tailrace.analyzer.insights.replay import Lag, Play, Player, Task, Workers, lags_of
 from tailrace.analyzer.model.declared_vs_observed import Task as TaskName
 from tailrace.analyzer.util import intervals
-from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.types import Bools, Ints
 
 LOOKED_BACK = 8
@@ -81,7 +80,6 @@ class Scene:
         self.program = [] if self.managed or not self.tagged else program_order(inputs, self.first_actor)
         kinds = (edge_table.READ, edge_table.WRITE)
         self.io = cover_of(inputs.busy, kinds, len(inputs.tasks))
-        self.blocked = self._blocked()
         self._streams_from = writes(inputs.m, inputs.of_who)
 
     # --- what there is -----------------------------------------------------------------------------------------------
@@ -97,16 +95,6 @@ class Scene:
             if parents.get((str(name[task][0]), str(name[task][1]))) == (str(name[outer][0]), str(name[outer][1])):
                 found.setdefault(outer, []).append(task)
         return found
-
-    def _blocked(self) -> intervals.Cover:
-        busy = self.inputs.busy
-        count = len(edge_table.KINDS)
-        alone = (self.inputs.tasks["processes"] < 2).to_numpy()[busy.group // count]
-        return cover_of(
-            Intervals(*(column[alone] for column in busy)),
-            (edge_table.STREAM, edge_table.WAIT),
-            len(self.inputs.tasks),
-        )
 
     def _worker_processes(self) -> dict[int, int]:
         """Task -> the process that ran it, where that ran several, one after the other."""
@@ -245,7 +233,7 @@ class Scene:
         if not rows:
             return {}
         t, low, high, gated, outer = (np.array(column) for column in zip(*rows, strict=True))
-        long = high - low - np.where(gated, self.blocked.inside(t, low, high), 0)
+        long = high - low - np.where(gated, self.inputs.blocked.inside(t, low, high), 0)
         if change.io_stretch != 1 or change.work_stretch != 1:
             io = np.minimum(self.io.inside(t, low, high), long)
             long = (io * change.io_stretch + (long - io) * change.work_stretch).astype(np.int64)
