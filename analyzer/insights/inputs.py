@@ -106,8 +106,8 @@ class Inputs(Tabular):
 
     @cached_property
     def blocked(self) -> intervals.Cover:
-        """When each task waited for processes outside of it, or, being one process, was inside calls on pipes and sockets.
-        Several processes that are inside such calls wait for each other."""
+        """When each task waited for processes outside of it, or, being one process, was in calls on pipes and sockets:
+        several processes that are in such calls wait for each other."""
         busy, count = self.busy, len(edge_table.KINDS)
         alone = (self.tasks["processes"] < 2).to_numpy()
         keep = alone[busy.group // count] & (busy.group % count == edge_table.STREAM)
