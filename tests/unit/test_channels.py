@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from support.flowcase import Story
+from support.socket_stories import end, talk
 from tailrace.analyzer.model import dataflow, graphs
 
 
@@ -16,19 +15,6 @@ def flows(story: Story, partitions: int = 1) -> dict[tuple[str, str], int]:
     names = activities["task"].to_numpy()
     sums = rows[rows["producer"] >= 0].groupby(["producer", "consumer"])["bytes"].sum()
     return {(str(names[p]), str(names[c])): int(moved) for (p, c), moved in sums.items()}
-
-
-def end(task: str, ino: int, host: str = "n1") -> dict[str, Any]:
-    """What the events of one end have in common."""
-    return {"task": task, "ftype": "sock", "file": f"{host}:0:8:{ino}:", "host": host, "pid": ino}
-
-
-def talk(story: Story, own: str, peer: str, asks: dict[str, Any], answers: dict[str, Any], size: int = 10) -> None:
-    """`asks` sends `size` bytes and gets 1 back."""
-    story.write(f"tcp:{own}->{peer}", None, size, **asks)
-    story.read(f"tcp:{peer}->{own}", None, size, **answers)
-    story.write(f"tcp:{peer}->{own}", None, 1, **answers)
-    story.read(f"tcp:{own}->{peer}", None, 1, **asks)
 
 
 class TestConnections:

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.flowcase import MS, T0_NS, Story
+from support.task_stories import declared_jobs, diamond, moment, task
 from tailrace.analyzer.insights import critical, inputs, insights
 from tailrace.analyzer.model import dataflow
 
@@ -21,36 +22,6 @@ from tailrace.analyzer.model import dataflow
 def made(story: Story, **values: Any) -> tuple[inputs.Inputs, critical.Critical]:
     s = inputs.inputs_of(dataflow.model(story.run(2, **values)))
     return s, critical.critical(s)
-
-
-def moment(story: Story, at_ms: float, **values: Any) -> None:
-    """An event that moves nothing and takes no time: the task is there."""
-    story.event("start", at_ms=at_ms, cat="PROCESS", dur=0, **values)
-
-
-def task(
-    story: Story, name: str, start: float, end: float, reads: str = "", writes: str = "", io: float = 1, pid: int = 1
-) -> None:
-    """A task that reads at its start and writes at its end, `io` ms each."""
-    tags: dict[str, Any] = {"task": name, "stage": name[0], "pid": pid}
-    moment(story, start, **tags)
-    if reads:
-        for number, path in enumerate(reads.split()):
-            story.read(path, **tags, at_ms=start + number * io, dur=round(io * MS))
-    for path in writes.split():
-        story.create(path, **tags, at_ms=end - io, dur=0)
-        story.write(path, **tags, at_ms=end - io, dur=round(io * MS))
-    moment(story, end, **tags)
-
-
-def diamond() -> Story:
-    """make 0..10 -> (fast 12..20, slow 15..40) -> join 45..50; `alone` 0..49 hands over nothing."""
-    story = Story()
-    task(story, "make", 0, 10, writes="/a")
-    task(story, "fast", 12, 20, reads="/a", writes="/b")
-    task(story, "slow", 15, 40, reads="/a", writes="/c")
-    task(story, "join", 45, 50, reads="/b /c", writes="/d")
-    return story
 
 
 class TestDiamond:
@@ -127,19 +98,6 @@ class TestProcesses:
         assert c.parts["gap"] == 2 * MS
         work = dict(zip(s.tasks["pid"], c.tasks["work_ns"] // MS, strict=True))
         assert work == {1: 62 - 16 - 36, 2: 15, 3: 35}
-
-
-def declared(*deps: tuple[str, str], parents: dict[str, str] | None = None, **submitted: float) -> dict[str, Any]:
-    """What a manager declared: (producer, consumer), task -> parent, task -> when it was submitted (ms)."""
-    inside = parents or {}
-    names = sorted({*(name for dep in deps for name in dep), *inside, *inside.values(), *submitted})
-    tasks = pd.DataFrame({"workflow": "w", "stage": n[0], "task": n, "parent": inside.get(n)} for n in names)
-    at = [T0_NS + round(submitted[n] * MS) if n in submitted else None for n in names]
-    rows = [{"workflow": "w", "task": c, "dep": p, "via": "afterok", "path": None} for p, c in deps]
-    return {
-        "declared_tasks": tasks.assign(t_submit_ns=pd.array(at, dtype="Int64")),
-        "declared_deps": pd.DataFrame(rows),
-    }
 
 
 def found(story: Story, **values: Any) -> tuple[list[tuple[str, str, float, float, float]], critical.Critical]:
@@ -229,10 +187,11 @@ class TestManager:
         task(story, "first", 0, 30)
         task(story, "busy", 0, 38, writes="/b")
         task(story, "then", 40, 60, writes="/c")
-        path, c = found(story, **declared(("first", "then")))
+        path, c = found(story, **declared_jobs(("first", "then")))
         assert path == [("first", "", 0, 30, 0), ("then", "declared", 30, 60, 10)]
         assert c.bound_ns == 50 * MS
-        assert found(story, **declared(("first", "ghost"), ("ghost", "then")))[0] == path, "over one without events"
+        over_ghost, _ = found(story, **declared_jobs(("first", "ghost"), ("ghost", "then")))
+        assert over_ghost == path, "over one without events"
 
     def test_without_a_reason_the_last_ended_task_is_the_predecessor(self) -> None:
         story = managed(Story())
@@ -267,7 +226,7 @@ class TestManager:
         task(story, "elsewhere", 22, 44, reads="/a", writes="/c")
         task(story, "two", 50, 70, reads="/a", writes="/d")
         names = ("make", "one", "elsewhere", "two")
-        tables = declared(("make", "one"), ("make", "elsewhere"), ("make", "two"))
+        tables = declared_jobs(("make", "one"), ("make", "elsewhere"), ("make", "two"))
         tasks = tables["declared_tasks"].set_index("task").loc[list(names)].reset_index()
         for name, values in (("t_depend_ns", (0, 20, 20, 20)), ("t_alloc_ns", (0, 21, 21, 48))):
             tasks[name] = pd.array([T0_NS + ms * MS for ms in values], dtype="Int64")
@@ -284,7 +243,7 @@ class TestManager:
         task(story, "outer", 20, 90, writes="/log")
         task(story, "inner", 30, 80, reads="/other", writes="/c")
         task(story, "last", 95, 99, reads="/other")
-        tables = declared(("make", "outer"), ("outer", "last"), parents={"inner": "outer"}, inner=25.0)
+        tables = declared_jobs(("make", "outer"), ("outer", "last"), parents={"inner": "outer"}, inner=25.0)
         path, c = found(story, **tables)
         assert path == [
             ("make", "", 0, 10, 0),

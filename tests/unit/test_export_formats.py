@@ -19,9 +19,9 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from test_channels import end, talk
 
 from support.flowcase import MS, T0_NS, FakeRun, Story
+from support.socket_stories import end, talk
 from tailrace.analyzer import exports
 from tailrace.analyzer.exports import dot, lineage, perfetto, wfformat
 from tailrace.analyzer.insights import insights

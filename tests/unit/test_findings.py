@@ -15,12 +15,11 @@ from typing import Any
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from test_critical import moment, task
-from test_insights import declared
 
 import tailrace
 from support.flowcase import MS, T0_NS, FakeRun, Story
 from support.story_run import on_disk
+from support.task_stories import declared, moment, task
 from tailrace.analyzer.insights import access_patterns, call_costs, insights
 from tailrace.analyzer.insights.finding import RANK, Finding, Rule, Threshold
 from tailrace.analyzer.insights.findings import RULES

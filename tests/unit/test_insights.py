@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from test_critical import moment, task
 
 from support.flowcase import MS, T0_NS, Story
+from support.task_stories import declared, moment, task
 from tailrace.analyzer.insights import Insights, insights
 from tailrace.analyzer.model import dataflow
 
@@ -26,22 +26,6 @@ def without_floor(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def of(story: Story, **values: Any) -> Insights:
     return insights(story.run(2, **values))
-
-
-def declared(*deps: tuple[str, str, str], files: tuple[tuple[str, str, str], ...] = ()) -> dict[str, pd.DataFrame]:
-    """producer, consumer, via; and task, direction, path."""
-    names = sorted({name for dep in deps for name in dep[:2]} | {f[0] for f in files})
-    return {
-        "declared_tasks": pd.DataFrame([{"workflow": "w", "stage": n[0], "task": n, "parent": None} for n in names]),
-        "declared_deps": pd.DataFrame(
-            [{"workflow": "w", "task": c, "dep": p, "via": via, "path": f"/{p}"} for p, c, via in deps],
-            columns=["workflow", "task", "dep", "via", "path"],
-        ),
-        "declared_files": pd.DataFrame(
-            [{"workflow": "w", "task": t, "direction": d, "path": p, "url": None} for t, d, p in files],
-            columns=["workflow", "task", "direction", "path", "url"],
-        ),
-    }
 
 
 class TestDeclared:

@@ -9,13 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.flowcase import MS, T0_NS, Story
+from support.task_stories import moment
 from tailrace.analyzer.model import dataflow, own_time
 from tailrace.analyzer.util.intervals import Intervals
-
-
-def moment(story: Story, at_ms: float, **values: Any) -> None:
-    """An event that moves nothing and takes no time: the process is there."""
-    story.event("start", at_ms=at_ms, cat="PROCESS", dur=0, **values)
 
 
 def spans(rows: Intervals) -> list[tuple[int, float, float]]:

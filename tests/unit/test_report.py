@@ -11,9 +11,9 @@ from typing import Any
 import pandas as pd
 import pytest
 from rich.console import Console
-from test_critical import task
 
 from support.flowcase import MS, T0_NS, FakeRun, Story
+from support.task_stories import task
 from tailrace.analyzer import summary
 from tailrace.analyzer.report import html, names, terminal, terminal_tables
 from tailrace.analyzer.summary import limits

@@ -13,13 +13,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from test_critical import diamond
-from test_insights import declared
 
 import tailrace
 from support.commands import TracedCommand
 from support.flowcase import Story
 from support.story_run import on_disk
+from support.task_stories import declared, diamond
 from tailrace.analyzer.exports import json as graph_json
 from tailrace.analyzer.insights import run_comparison
 from tailrace.analyzer.insights.annotate import annotate

@@ -10,10 +10,10 @@ from typing import Any
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from test_critical import declared, moment, task
 
 from support.flowcase import MS, T0_NS, FakeRun, Story
 from support.story_run import on_disk
+from support.task_stories import declared_jobs, moment, task
 from tailrace.analyzer.insights import insights
 from tailrace.analyzer.insights.replay_scene import Change, Scene
 from tailrace.analyzer.insights.whatif import Estimate, estimate
@@ -44,7 +44,7 @@ def line_of_four(**deps: Any) -> FakeRun:
     story = Story()
     for number, name in enumerate(("a1", "a2", "a3", "a4")):
         task(story, name, 110 * number, 110 * number + 100)
-    return story.run(**declared(*deps.get("deps", ()), **dict.fromkeys(("a1", "a2", "a3", "a4"), 0.0)))
+    return story.run(**declared_jobs(*deps.get("deps", ()), **dict.fromkeys(("a1", "a2", "a3", "a4"), 0.0)))
 
 
 class TestTier:
@@ -111,7 +111,7 @@ class TestWorkers:
         story = Story()
         for name, pid in (("a", 1), ("b", 2)):
             task(story, name, 0, 100, pid=pid)
-        found = asked(story.run(**declared(a=0.0, b=0.0)), workers=1)
+        found = asked(story.run(**declared_jobs(a=0.0, b=0.0)), workers=1)
         assert (found.workers, found.estimate_ns) == (2, 200 * MS)
 
     def test_each_host_has_its_own_workers(self) -> None:
@@ -121,7 +121,7 @@ class TestWorkers:
         for pid, (name, host, start) in enumerate(spans):
             for at in (start, start + 100):
                 moment(story, at, task=name, stage=name[0], host=host, pid=pid)
-        run = story.run(**declared(**{name: 0.0 for name, _, _ in spans}))
+        run = story.run(**declared_jobs(**{name: 0.0 for name, _, _ in spans}))
         found = asked(run, workers=4)
         assert (found.hosts, found.workers) == (2, 4)
         assert found.assumed == ["4 workers on each of 2 hosts, where the run had 1 to 4"]
@@ -137,7 +137,7 @@ class TestWorkers:
             moment(story, 100 * number, task=name, stage="a")
             story.read("/in", 0, 100, task=name, stage="a", at_ms=100 * number, dur=60 * MS)
             moment(story, 100 * number + 100, task=name, stage="a")
-        found = asked(story.run(**declared(a1=0.0, a2=0.0)), workers=2)
+        found = asked(story.run(**declared_jobs(a1=0.0, a2=0.0)), workers=2)
         assert found.estimate_ns == 100 * MS
         assert found.high_ns >= 160 * MS
 
@@ -149,7 +149,7 @@ class TestWorkers:
             {"workflow": "w", "task": "b1", "awaited": "a1", "after": None},
             {"workflow": "w", "task": "b1", "awaited": "a2", "after": None},
         ]
-        run = story.run(**declared(a1=0.0, a2=0.0, b1=215.0), declared_waits=pd.DataFrame(waits))
+        run = story.run(**declared_jobs(a1=0.0, a2=0.0, b1=215.0), declared_waits=pd.DataFrame(waits))
         # a1 and a2 from 0 and 10, b1 20 ms after the later one.
         assert asked(run, workers=2).estimate_ns == (110 + 20 + 100) * MS
 
@@ -160,7 +160,7 @@ class TestWorkers:
             task(story, name, start, start + 100)
         moment(story, 240, task="outer", stage="o", pid=9)
         inside = {"a1": "outer", "a2": "outer"}
-        run = story.run(**declared(parents=inside, outer=0.0, a1=5.0, a2=5.0))
+        run = story.run(**declared_jobs(parents=inside, outer=0.0, a1=5.0, a2=5.0))
         found = asked(run, workers=2)
         # The inner ones from 10 to 110 at once; the outer one is over 30 ms after them.
         assert (found.workers, found.estimate_ns) == (1, 140 * MS)
@@ -173,7 +173,7 @@ class TestDrop:
         task(story, "a", 0, 100, pid=1, writes="/a")
         task(story, "x", 0, 50, pid=2)
         task(story, "b", 110, 200, pid=1, reads="/in")
-        return story.run(**declared(("a", "b"), a=0.0, b=0.0, x=0.0))
+        return story.run(**declared_jobs(("a", "b"), a=0.0, b=0.0, x=0.0))
 
     def test_a_dependency_without_data(self) -> None:
         found = asked(self.run(), drop="declared edges without data")
@@ -184,7 +184,7 @@ class TestDrop:
 
     def test_data_is_still_waited_for(self) -> None:
         story = two_steps()
-        run = story.run(**declared(("a", "b"), a=0.0, b=0.0))
+        run = story.run(**declared_jobs(("a", "b"), a=0.0, b=0.0))
         assert asked(run, drop=[("a", "b")]).saved_ns == 0
 
 
@@ -266,7 +266,7 @@ def greedy(seed: int) -> tuple[FakeRun, dict[str, int]]:
         left.remove(name)
     story.rows.sort(key=lambda row: row["ts"])
     deps = [(one, name) for name in names for one in before[name] if chance.random() < 0.5]
-    return story.run(**declared(*deps, **dict.fromkeys(names, 0.0))), ends
+    return story.run(**declared_jobs(*deps, **dict.fromkeys(names, 0.0))), ends
 
 
 @pytest.mark.parametrize("seed", range(8))
