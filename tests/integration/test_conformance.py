@@ -57,7 +57,7 @@ def test_the_example_of_the_documentation(tmp_path: Path) -> None:
 
 WRONG = (
     ('workflow.task(step["name"], step["stage"], attempt)', 'workflow.task(step["name"], step["stage"][:3])'),
-    ("code = call()", 'Path(".mini/state").write_text("x"); code = call()'),
+    ("code = call()", 'Path(".mini/state").write_text("x"); mini.subprocess.run(["tailrace", "tag"]); code = call()'),
     ('outputs=step["outputs"]', "outputs=[]"),
     ("error=error", "error=None"),
 )
@@ -68,8 +68,11 @@ def test_an_adapter_with_faults_does_not_pass(tmp_path: Path) -> None:
     def run(folder: Path, workflow: list[Step]) -> Path:
         return _example(folder, workflow, WRONG)
 
-    counts = judged(Adapter("wrong", "", run), tmp_path).counts
+    verdict = judged(Adapter("wrong", "", run), tmp_path)
+    counts = verdict.counts
     (RESULTS / "wrong.json").unlink()
+    (cost,) = (fault for fault in verdict.faults if fault.startswith("cost: "))
+    assert cost.startswith("cost: of 7 tries 7 programs are tailrace's, and not 0: ")
     right, total = counts.pop("own I/O apart")
     assert total - right == 1
     assert counts == {
@@ -151,7 +154,7 @@ def test_maestro(tmp_path: Path) -> None:
         return folder / "run"
 
     version = maestros[-1].version.split()[-1]
-    own = Adapter("Maestro", version, run, names=("ab", "c.d"), retries=False, files=False)
+    own = Adapter("Maestro", version, run, names=("ab", "c.d"), retries=False, files=False, programs=2)
     verdict = judged(own, tmp_path)
     assert not verdict.faults, "\n".join(verdict.faults)
 
@@ -185,7 +188,7 @@ def test_merlin(tmp_path: Path) -> None:
         return folder / "run"
 
     version = merlins[-1].version.split()[-1]
-    verdict = judged(Adapter("Merlin", version, run, names=("ab", "c.d"), files=False), tmp_path)
+    verdict = judged(Adapter("Merlin", version, run, names=("ab", "c.d"), files=False, programs=4), tmp_path)
     # Merlin counts tries, and keeps nothing of those that failed.
     assert verdict.faults == ["retries: the tries [] failed"], "\n".join(verdict.faults)
 

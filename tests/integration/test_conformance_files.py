@@ -111,9 +111,8 @@ def test_make(tmp_path: Path) -> None:
 
     version = program(["make", "--version"], tmp_path).stdout.splitlines()[0].split()[-1]
     # Rules can't be written for all names; test_make.py has more of them.
-    how = Adapter(
-        "GNU make", version, run, names=("a+b", "c,d"), retries=False, ends=False, keeps=False, stages=STAGES_OF_MAKE
-    )
+    told = {"retries": False, "ends": False, "keeps": False, "stages": STAGES_OF_MAKE, "programs": 2, "once": 2}
+    how = Adapter("GNU make", version, run, names=("a+b", "c,d"), **told)
     # A target is declared when its recipe begins.
     assert_all_but_the_task_that_never_ran(judged(how, tmp_path))
 
@@ -141,7 +140,7 @@ def test_makeflow(tmp_path: Path) -> None:
 
     version = program(["makeflow", "--version"], tmp_path).stdout.split()[2]
     # Its own names of files have no blanks or quotes.
-    how = Adapter("Makeflow", version, run, names=("a+b", "c,d"), retries=False, ends=False, keeps=False)
+    how = Adapter("Makeflow", version, run, names=("a+b", "c,d"), retries=False, ends=False, keeps=False, programs=2)
     verdict = judged(how, tmp_path)
     assert not verdict.faults, "\n".join(verdict.faults)
 

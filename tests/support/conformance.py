@@ -21,6 +21,7 @@ import pandas as pd
 
 import tailrace
 from support.run_files import Line, Trace
+from tailrace import make
 from tailrace.analyzer.model import declared_vs_observed
 
 COLUMNS = ("stage", "task", "declared", "observed", "files", "retries", "failures", "own I/O apart", "results")
@@ -36,6 +37,7 @@ case $how in
 esac
 """
 STRANGE = ("a b", "c'd:e")
+_ADAPTERS = Path(make.__file__).parents[1]
 WRITES = {"write", "writev", "fwrite", "pwrite64"}
 
 
@@ -72,7 +74,8 @@ class Adapter:
     whether the manager tries again; files: whether it declares files; task_files: patterns of files, relative to the
     folder, that tasks rightly write beside their outputs (standard output); keeps: whether outputs of failed tasks
     stay; ends: whether the manager tells how tasks ended; stages: those that have other names there; place: where the
-    file of a step's name really is, for managers that run each task in a folder of its own.
+    file of a step's name really is, for managers that run each task in a folder of its own; programs, once: how many
+    programs of tailrace's, forks and what they start included, the adapter may run for each try of a task, and besides.
     """
 
     manager: str
@@ -86,6 +89,8 @@ class Adapter:
     ends: bool = True
     stages: Mapping[str, str] = field(default_factory=dict)
     place: Callable[[Path, str], Path] = Path.joinpath
+    programs: int = 0
+    once: int = 0
 
     def stage(self, step: "Step") -> str:
         """What the manager has for a step's stage."""
@@ -144,6 +149,7 @@ def judge(adapter: Adapter, folder: Path, run_dir: Path, workflow: list[Step]) -
     kept = [step for step in ran if adapter.keeps or step.how != "always"]
     found = {step.out: _text(adapter.place(folder, step.out)) for step in kept}
     verdict.put("results", ((found[s.out] == expected[s.out], f"{s.out} has {found[s.out]!r}") for s in kept))
+    _judge_cost(verdict, trace, adapter, ran)
     return verdict
 
 
@@ -276,3 +282,25 @@ def _judge_own(verdict: Verdict, trace: Trace, folder: Path, adapter: Adapter) -
         for path, tasks in others.items()
     ]
     verdict.put("own I/O apart", apart)
+
+
+def _judge_cost(verdict: Verdict, trace: Trace, adapter: Adapter, ran: Iterable[Step]) -> None:
+    """What the adapter adds to each try of a task, counted: programs. No column: it is right or a fault."""
+    starts = sorted((event for event in trace.events if event["name"] == "start"), key=_ns)
+    own: list[tuple[int, list[str]]] = []
+    for event in starts:
+        words = event["args"].get("argv", [])
+        # An untagged program in such a process is one that the adapter starts: what it runs for a task has its tags.
+        inside = event["args"].get("task") is None and event["pid"] in {pid for pid, _ in own}
+        if inside or any(_is_ours(word) for word in words[:2]):
+            own.append((event["pid"], words[:4]))
+    begun = [event["args"].get("argv", [])[2:] for event in starts]
+    tries = sum(begun.count(step.words[2:]) for step in ran)
+    most = adapter.programs * tries + adapter.once
+    if len(own) > most:
+        verdict.faults.append(f"cost: of {tries} tries {len(own)} programs are tailrace's, and not {most}: {own}")
+
+
+def _is_ours(word: str) -> bool:
+    """Whether a program, or a shell's script, is tailrace's."""
+    return Path(word).name == "tailrace" or Path(word).is_relative_to(_ADAPTERS)
