@@ -23,7 +23,7 @@ _VIA = {
     "exit": "the end of a process",
     "declared": "a declared dependency",
     "inside": "a task inside",
-    "resource": "the same worker",
+    "resource": "the same worker, nodes or slot",
     "rest": "",
     "": "",
 }

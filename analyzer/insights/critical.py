@@ -20,11 +20,11 @@ took something (inputs.py). Edges lead from a task's point to its next one, and 
 In a run with tags the tasks are the tagged actors; a workflow manager's processes are untagged (`Inputs.works`). They
 weigh nothing in the bound and are never on the path: their time is a gap. The path passes through them, to the task
 whose data or end reached them last before they gave to the next. Declared dependencies hand over the producer's end.
-Where a task had all its inputs, but another task still occupied the worker's process or the nodes in which it then
-began (resource_waits.py), the path continues with that task (`RESOURCE`). So it does, in a run with a manager, with
-the task that ended last before, where no other task gave anything to a task. Time before the first task (`START`) and
-after the last one (`REST`) is the manager's own. A task that its manager says ended after its last call was computing
-until then.
+Where a task had all its inputs, but another task still occupied the worker's process, the nodes or the slot in which it
+then began (resource_waits.py), the path continues with that task (`RESOURCE`). So it does, in a run with a manager,
+with the task that ended last before, where no other task gave anything to a task. Time before the first task (`START`)
+and after the last one (`REST`) is the manager's own. A task that its manager says ended after its last call was
+computing until then.
 
 A process that waits without a recorded call (sigsuspend, a spin) counts as working, and so does a task of several
 processes that are blocked on pipes: they wait for each other. The slack of a hand-over is the time between given and
@@ -209,7 +209,7 @@ def _walk(inputs: Inputs) -> list[tuple[int, str, int, int, int, int]]:
     arrivals, waits = _Arrivals(inputs), ResourceWaits(inputs)
     while now > inputs.start_ns:
         found = arrivals.last(task, now)
-        holder, over = waits.released(task)
+        holder, over = waits.released(task, found.given_ns if found else int(start[task]))
         if holder >= 0 and over < now and (found is None or found.given_ns < over):
             found = _Arrival(holder, over, int(start[task]), RESOURCE, -1)
         found = found or arrivals.last_ended(task)

@@ -3,15 +3,20 @@
     process    a worker runs one task after the other: the next one can't begin before the last one is over
     nodes      the manager says when a task was ready and when it had its nodes: of the tasks beside it (in the same
                instance, on some of the same nodes) the one that was over last before
+    slot       a manager that says nothing of that runs so many tasks at a time (`make -j 4`): as many of the workflow
+               ran as ever in the run, and the next one began soon after one of them was over
 
-Invariants: the occupying task was over after the other one was ready, as far as the manager says when that was, and
-before it began. A process that ever had two tasks at a time (threads) is left out: which of its tasks occupied the
-missing place is not known.
+Invariants: the occupying task was over after the other one was ready, as far as the manager or the hand-overs say when
+that was, and before it began. A process that ever had two tasks at a time (threads) is left out: which of its tasks
+occupied the missing place is not known. For a slot a task has waited more than `PATIENCE` times as long as it took to
+begin in it: a task that had to wait for nobody may begin after any end.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -19,6 +24,7 @@ import pandas as pd
 
 from tailrace.analyzer.insights.inputs import Inputs
 
+PATIENCE = 4
 Group = tuple[str, str]
 """A workflow, and the task that is around (a Flux instance); "" where there is none."""
 
@@ -28,7 +34,8 @@ class ResourceWaits:
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs = inputs
-        self.end = inputs.tasks["end_ns"].to_numpy()
+        self.start, self.end = (inputs.tasks[name].to_numpy(dtype=np.int64) for name in ("start_ns", "end_ns"))
+        self.workflow: list[str] = inputs.tasks["workflow"].tolist()
         order = np.argsort(inputs.lives.start, kind="stable")
         at, first = np.unique(inputs.of_who[order], return_index=True)
         self.first = np.full(len(inputs.tasks), -1, dtype=np.int64)
@@ -40,10 +47,12 @@ class ResourceWaits:
             ends, tasks = self.beside.setdefault(self.queued[task][0], ([], []))
             ends.append(int(self.end[task]))
             tasks.append(task)
+        self.slots = _slots(inputs, self.queued)
 
-    def released(self, task: int) -> tuple[int, int]:
-        """The task whose end released the process or nodes of a task, and when (ns); (-1, 0) where it is unknown."""
-        found = [self._in_process(task), self._on_nodes(task)]
+    def released(self, task: int, since: int) -> tuple[int, int]:
+        """The task whose end released the process, nodes or slot of a task that had all else since a time, and when
+        (ns); (-1, 0) where it is unknown."""
+        found = [self._in_process(task), self._on_nodes(task), self._in_slot(task, since)]
         return max(found, key=lambda release: release[1])
 
     def _in_process(self, task: int) -> tuple[int, int]:
@@ -79,6 +88,52 @@ class ResourceWaits:
             if tasks[at] != task and not nodes.isdisjoint(self.queued[tasks[at]][1]):
                 return tasks[at], ends[at]
         return -1, 0
+
+    def _in_slot(self, task: int, since: int) -> tuple[int, int]:
+        slots = self.slots.get(self.workflow[task])
+        if slots is None or task in self.queued:
+            return -1, 0
+        begin = int(self.start[task])
+        other, over = slots.last_full(task, begin)
+        return (other, over) if over - since > PATIENCE * (begin - over) else (-1, 0)
+
+
+@dataclass(frozen=True)
+class _Slots:
+    """The tasks of a workflow that have no others inside, by their ends; full: whether as many ran at each end as
+    ever."""
+
+    tasks: list[int]
+    ends: list[int]
+    full: list[bool]
+
+    def last_full(self, task: int, begin: int) -> tuple[int, int]:
+        """The last task that was over before a task began, and when, where that released one of all slots; else (-1,
+        0)."""
+        at = bisect_right(self.ends, begin) - 1
+        if at < 0 or self.tasks[at] == task or not self.full[at]:
+            return -1, 0
+        return self.tasks[at], self.ends[at]
+
+
+def _slots(inputs: Inputs, queued: Mapping[int, object]) -> dict[str, _Slots]:
+    """The slots of each workflow whose manager doesn't say when tasks had their nodes."""
+    if inputs.works.all() and not inputs.managed:
+        return {}
+    outer = set(inputs.order.parents.values())
+    start, end = (inputs.tasks[name].to_numpy(dtype=np.int64) for name in ("start_ns", "end_ns"))
+    names = zip(inputs.tasks["workflow"], inputs.tasks["task"], strict=True)
+    mine: dict[str, list[int]] = {}
+    for task, (workflow, name) in enumerate(names):
+        if name and inputs.works[task] and task not in queued and (str(workflow), str(name)) not in outer:
+            mine.setdefault(workflow, []).append(task)
+    out = {}
+    for workflow, tasks in mine.items():
+        tasks.sort(key=lambda task: int(end[task]))
+        ends = end[tasks]
+        running = np.searchsorted(np.sort(start[tasks]), ends) - np.searchsorted(ends, ends)
+        out[workflow] = _Slots(tasks, ends.tolist(), (running == running.max()).tolist())
+    return out
 
 
 def _queued(inputs: Inputs) -> dict[int, tuple[Group, frozenset[str], int, int]]:

@@ -203,6 +203,35 @@ class TestManager:
         assert path[2:4] == [("b", "", 12, 45, 0), ("c", "resource", 45, 70, 2)]
         assert c.bound_ns == 33 * MS, "by no order that would have to be"
 
+    def test_a_task_waits_for_a_slot_of_its_manager(self) -> None:
+        """As `make -j 1` runs them: all in processes of their own."""
+        story = managed(Story())
+        task(story, "make", 10, 30, pid=2, writes="/a")
+        task(story, "other", 32, 50, pid=3, writes="/b")
+        task(story, "use", 52, 70, pid=4, reads="/a")
+        path, _ = found(story)
+        assert path[1:4] == [
+            ("make", "", 10, 30, 0),
+            ("other", "resource", 30, 50, 2),
+            ("use", "resource", 50, 70, 2),
+        ], "it had its data at 30, and nobody ran it before the other one was over"
+
+    def test_a_task_that_begins_when_not_all_slots_were_in_use_waited_for_none(self) -> None:
+        story = managed(Story())
+        task(story, "make", 10, 30, pid=2, writes="/a")
+        task(story, "beside", 10, 20, pid=5)
+        task(story, "other", 32, 50, pid=3, writes="/b")
+        task(story, "use", 52, 70, pid=4, reads="/a")
+        assert found(story)[0][1:3] == [("make", "", 10, 30, 0), ("use", "data", 30, 70, 22)]
+
+    def test_a_task_that_begins_late_anyway_waited_for_no_slot(self) -> None:
+        """The other one is over 2 ms after the task was ready; it begins 20 ms later."""
+        story = managed(Story())
+        task(story, "make", 10, 30, pid=2, writes="/a")
+        task(story, "other", 31, 32, pid=3)
+        task(story, "use", 52, 70, pid=4, reads="/a")
+        assert found(story)[0][1:3] == [("make", "", 10, 30, 0), ("use", "data", 30, 70, 22)]
+
     def test_the_previous_task_of_a_worker_is_the_predecessor(self) -> None:
         story = managed(Story())
         task(story, "make", 10, 20, pid=2, writes="/a")
