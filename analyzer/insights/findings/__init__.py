@@ -3,7 +3,8 @@
     Analyses -> ranked() -> [Finding], by what they are about (`RANK`), then by cost
 
 A file declares `RULE`, a `finding.Rule`; names that begin with `_` are what several rules share. To add a finding, add
-its file and its case in tests/unit/test_findings.py, and run tools/findings_docs.py.
+its file, its case in tests/support/finding_cases.py and its number in tests/unit/test_findings.py, and run
+tools/findings_docs.py.
 """
 
 from __future__ import annotations
