@@ -247,6 +247,7 @@ def compiled_files(version: str, architecture: str) -> set[str]:
     suffix = ".abi3.so" if version == PYTHONS[-1] else extension_suffix(version, architecture)
     return {f"_native{suffix}", f"_regions{suffix}", "tailrace"} | {
         "libtailrace.so",
+        "libtailrace-entry.so",
         "libtailrace-plugin.so",
         "libgotcha.so.2",
     }

@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   if (traced) {
     string_view tags = ChildEnvironment::tags_in(start, environment.get());
-    ChildEnvironment child(start, tags, start.managed, "1:2:3:0", environment.get());
+    ChildEnvironment child(start, tags, start.managed, "1:2:3:0", environment.get(), start.preload);
     std::unique_ptr<char[]> memory(new char[child.bytes()]);
     char **built = child.build(memory.get());
     require(foreign(built) == before, "a child has what its parent has");
@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     require(again[Setting::TAILRACE_RUN] == start[Setting::TAILRACE_RUN], "into the same run");
     require(again.preload == start.preload, "by the same library");
     require(is_wanted_in(again, built), "with all of the settings");
-    ChildEnvironment grandchild(again, "", "", "", built);
+    ChildEnvironment grandchild(again, "", "", "", built, again.preload);
     std::unique_ptr<char[]> bare(new char[grandchild.bytes()]);
     StartEnvironment never;
     require(!read_environment(grandchild.build_without(bare.get()), never), "a child that can't be traced is not");

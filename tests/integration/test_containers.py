@@ -1,4 +1,4 @@
-"""A program in a container of bubblewrap: what must be bound for it to be recorded as outside (docs/user-guide.md)."""
+"""A program in a container of bubblewrap: what must be bound for it to be recorded as outside (docs/containers.md)."""
 
 import shutil
 import subprocess

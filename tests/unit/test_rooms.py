@@ -15,6 +15,7 @@ USERS = {
     "core/launcher": ("core/native",),
     "flux-plugin": (),
     "slurm-plugin": ("core/launcher",),
+    "core/container": (),
 }
 """Folders that use the lowest rooms only, and which of each other."""
 SUFFIXES = (".cc", ".h", ".def")

@@ -159,12 +159,13 @@ string_view ChildEnvironment::tags_in(const StartEnvironment &start, char *const
 }
 
 ChildEnvironment::ChildEnvironment(const StartEnvironment &start, string_view tags, string_view managed,
-                                   string_view process, char *const *environment)
+                                   string_view process, char *const *environment, string_view preload)
     : start_(start),
       tags_(tags),
       managed_(managed),
       process_(process),
       run_(start[Setting::TAILRACE_RUN]),
+      preload_(preload),
       environment_(environment) {
   for (char *const *e = environment; e && *e; ++e) {
     ++count_;
@@ -172,7 +173,7 @@ ChildEnvironment::ChildEnvironment(const StartEnvironment &start, string_view ta
   }
   bytes_ = (count_ + kSettingCount + 2) * sizeof(char *);
   for (size_t i = 0; i < kSettingCount; ++i) bytes_ += kSettings[i].name.size() + start.values[i].size() + 2;
-  bytes_ += run_.size() + tags.size() + managed.size() + process.size() + kPreload.size() + start.preload.size() +
+  bytes_ += run_.size() + tags.size() + managed.size() + process.size() + kPreload.size() + preload.size() +
             other_preloads_.size() + 2;
 }
 
@@ -205,7 +206,7 @@ char **ChildEnvironment::build(void *memory) const {
   if (!start_.preload.empty()) {
     entries[n++] = text;
     text = put(text, kPreload);
-    text = put(text, start_.preload);
+    text = put(text, preload_);
     each_preload(other_preloads_, [&](string_view element) {
       if (is_this_library(element)) return;
       *text++ = ':';

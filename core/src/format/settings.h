@@ -56,8 +56,9 @@ bool is_wanted_in(const StartEnvironment &start, char *const *environment);
 class ChildEnvironment {
  public:
   // `managed`: those of `tags` that a manager's variables gave.
+  // `preload`: in place of the one that this process was started with.
   ChildEnvironment(const StartEnvironment &start, string_view tags, string_view managed, string_view process,
-                   char *const *environment);
+                   char *const *environment, string_view preload);
   // Memory that build() needs, for alloca: a vfork child may neither allocate nor leak in its parent.
   size_t bytes() const { return bytes_; }
   string_view tags() const { return tags_; }
@@ -71,7 +72,7 @@ class ChildEnvironment {
 
  private:
   const StartEnvironment &start_;
-  string_view tags_, managed_, process_, run_;
+  string_view tags_, managed_, process_, run_, preload_;
   char *const *environment_;
   string_view other_preloads_;
   size_t count_ = 0, bytes_ = 0;

@@ -35,6 +35,8 @@ FilterVerdict examine(const void *program) {
 }  // namespace
 
 Confinement Confinement::of_filter(const void *program) {
+  // libseccomp asks in this way what the kernel knows. The kernel reads no filter and refuses.
+  if (!program) return Confinement(Extent::kNone);
   // A vfork child may not use its parent's memory for the check, so what it starts is untraced.
   if (t_vfork || !enter()) return Confinement(Extent::kProcess);
   FilterVerdict verdict = examine(program);

@@ -28,6 +28,7 @@
 #include "format/seccomp_filter.h"
 #include "linker/libc_memory.h"
 #include "linker/lookup.h"
+#include "session/container_start.h"
 #include "session/function_calls.h"
 #include "session/hand_over.h"
 #include "session/ledger.h"
@@ -171,6 +172,11 @@ struct Identity {
   }
 };
 
+unsigned journal_user() {
+  Identity given(g_session.environment[Setting::TAILRACE_PROCESS]);
+  return given.has_start ? static_cast<unsigned>(given.user) : sys::geteuid();
+}
+
 bool adopt_process() {
   Identity given(g_session.environment[Setting::TAILRACE_PROCESS]);
   // The variable is this process's own only if it was set right before this exec; a child inherits its parent's.
@@ -209,8 +215,7 @@ bool prepare() {
   read_detail();
   if (!read_redaction()) return false;
   if (!make_root_context(g.environment.managed)) return false;
-  Identity given(g.environment[Setting::TAILRACE_PROCESS]);
-  g.journal_uid = given.has_start ? static_cast<unsigned>(given.user) : sys::geteuid();
+  g.journal_uid = journal_user();
   begin_process();
   if (!adopt_process()) begin_process();
   if (pthread_key_create(&g_thread_key, thread_ends) != 0) return false;
@@ -400,8 +405,10 @@ void start_session(char **argv, State from) {
     g_session.state.store(State::kOff, std::memory_order_release);
     return;
   }
-  sys::SignalsBlocked signals;
   g_argv = argv ? argv : find_arguments();
+  remember_root();
+  start_container(g_argv, g_session.filters.load(std::memory_order_relaxed), journal_user());
+  sys::SignalsBlocked signals;
   if (!prepare()) {
     g_session.state.store(State::kOff, std::memory_order_release);
     return;

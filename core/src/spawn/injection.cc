@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/sys.h"
+#include "session/container_start.h"
 #include "session/files.h"
 #include "session/ledger.h"
 
@@ -58,7 +59,8 @@ static string_view managed_tags() {
 
 Injection::Injection(char *const *environment, Kind kind)
     : environment_(environment),
-      child_(g_session.environment, tags_for(environment), managed_tags(), write_process(kind), environment) {}
+      child_(g_session.environment, tags_for(environment), managed_tags(), write_process(kind), environment,
+             library_for_program()) {}
 
 char *const *Injection::build(const Program &program, void *memory) const {
   if (program.carries_preload()) return child_.build(memory);

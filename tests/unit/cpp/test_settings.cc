@@ -45,7 +45,7 @@ std::vector<std::string> hidden(const std::vector<std::string> &entries) {
 std::vector<std::string> for_child(const StartEnvironment &start, string_view tags, string_view process,
                                    const std::vector<std::string> &entries) {
   Environment e(entries);
-  ChildEnvironment child(start, tags, "job=7", process, e.get());
+  ChildEnvironment child(start, tags, "job=7", process, e.get(), start.preload);
   std::vector<char> memory(child.bytes() + 64, '#');
   std::vector<std::string> all = Environment::read(child.build(memory.data()));
   for (size_t i = child.bytes(); i < memory.size(); ++i) EXPECT_EQ(memory[i], '#') << "written past its memory";
@@ -143,7 +143,7 @@ TEST(Settings, AProgramThatCanNotBeTracedGetsNoneOfThem) {
   StartEnvironment start = started({"TAILRACE_RUN=/run", "LD_PRELOAD=/l/libtailrace.so"});
   auto without = [&](const std::vector<std::string> &entries) {
     Environment e(entries);
-    ChildEnvironment child(start, "", "", "", e.get());
+    ChildEnvironment child(start, "", "", "", e.get(), start.preload);
     std::vector<char> memory(child.bytes() + 64, '#');
     std::vector<std::string> all = Environment::read(child.build_without(memory.data()));
     for (size_t i = child.bytes(); i < memory.size(); ++i) EXPECT_EQ(memory[i], '#') << "written past its memory";
