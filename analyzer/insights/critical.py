@@ -36,6 +36,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -62,8 +63,8 @@ class Critical(Tabular):
     bound_ns: the longest chain of work; bound_tasks: its tasks (positions in `Inputs.tasks`), first to last.
     tasks: one row a task: start_ns, end_ns, work_ns (not blocked), slack_ns, path_ns (of the path), critical.
     path: one row a piece of the path, in time order: task (-1: nothing ran yet, or any more), via (how the path came
-        here: that of a hand-over, `RESOURCE`, `REST`, or "" where it begins), version, begin_ns, end_ns, and the ns of
-        `PARTS`.
+        here: that of a hand-over, `RESOURCE`, `REST`, or "" where it begins), version, begin_ns, end_ns, ready_ns (of
+        a `RESOURCE` piece since when the task had all that others gave it, else at most begin_ns), the ns of `PARTS`.
     stages: one row a stage: workflow, stage, path_ns, the ns of `TASK_PARTS`, least_slack_ns, tasks_on_path.
     parts: the ns of `PARTS` over the makespan; they sum up to it.
     dropped: hand-overs among equal times that would close a cycle, left out of the bound.
@@ -168,10 +169,8 @@ def _acyclic(nodes: int, source: Ints, target: Ints, cost: Ints, inner: int) -> 
 
 def _path(inputs: Inputs) -> pd.DataFrame:
     """The pieces of the path; see the module's definition."""
-    pieces = _walk(inputs)
-    out = pd.DataFrame(pieces, columns=["task", "via", "version", "begin_ns", "end_ns", "start_ns"])
-    out = out.iloc[::-1].reset_index(drop=True)
-    numbers = ["task", "version", "begin_ns", "end_ns", "start_ns"]
+    out = pd.DataFrame(_walk(inputs), columns=_Piece._fields).iloc[::-1].reset_index(drop=True)
+    numbers = [name for name in _Piece._fields if name != "via"]
     out[numbers] = out[numbers].astype(np.int64)
     task = out["task"].to_numpy()
     low, high = out["start_ns"].to_numpy(), out["end_ns"].to_numpy()
@@ -196,37 +195,55 @@ def _path(inputs: Inputs) -> pd.DataFrame:
     return result
 
 
-def _walk(inputs: Inputs) -> list[tuple[int, str, int, int, int, int]]:
-    """(task, via, version, begin, end, start), last first: begin to start is a gap, start to end is the task's."""
+class _Piece(NamedTuple):
+    """A piece of the path: begin_ns to start_ns is a gap, the rest the task's; ready_ns as in `Critical`."""
+
+    task: int
+    via: str
+    version: int
+    begin_ns: int
+    start_ns: int
+    end_ns: int
+    ready_ns: int
+
+
+def _nobody(via: str, begin: int, end: int) -> _Piece:
+    """Time in which nothing ran."""
+    return _Piece(-1, via, -1, begin, end, end, begin)
+
+
+def _walk(inputs: Inputs) -> list[_Piece]:
+    """The pieces of the path, last first."""
     if len(inputs.tasks) == 0:
         return []
     start, end = inputs.tasks["start_ns"].to_numpy(), inputs.tasks["end_ns"].to_numpy()
     task = int(np.where(inputs.works, end, inputs.start_ns - 1).argmax())
     over_at = np.minimum(_declared_ends(inputs), inputs.end_ns)
-    now, out = max(int(end[task]), int(over_at[task])), list[tuple[int, str, int, int, int, int]]()
+    now, out = max(int(end[task]), int(over_at[task])), list[_Piece]()
     if now < inputs.end_ns:
-        out.append((-1, REST, -1, now, inputs.end_ns, inputs.end_ns))
+        out.append(_nobody(REST, now, inputs.end_ns))
     arrivals, waits = _Arrivals(inputs), ResourceWaits(inputs)
     while now > inputs.start_ns:
         found = arrivals.last(task, now)
-        holder, over = waits.released(task, found.given_ns if found else int(start[task]))
-        if holder >= 0 and over < now and (found is None or found.given_ns < over):
+        ready = found.given_ns if found else int(start[task])
+        holder, over = waits.released(task, ready)
+        if holder >= 0 and over < now and (found is None or ready < over):
             found = _Arrival(holder, over, int(start[task]), RESOURCE, -1)
         found = found or arrivals.last_ended(task)
         if found is None:
             begin = int(start[task])
             if begin < now:
-                out.append((task, "", -1, begin, now, begin))
+                out.append(_Piece(task, "", -1, begin, begin, now, begin))
             first = min(int(start[inputs.works].min()), begin)
             if begin > first:
-                out.append((-1, "", -1, first, begin, begin))
+                out.append(_nobody("", first, begin))
             if first > inputs.start_ns:
-                out.append((-1, START, -1, inputs.start_ns, first, first))
+                out.append(_nobody(START, inputs.start_ns, first))
             break
         ran = min(max(found.arrived_ns, int(start[task])), now)
         # The producer went on until its manager says that it was over.
         given = min(max(found.given_ns, int(over_at[found.producer])), ran)
-        out.append((task, found.via, found.version, given, now, ran))
+        out.append(_Piece(task, found.via, found.version, given, ran, now, min(ready, given)))
         task, now = found.producer, given
     return out
 

@@ -259,6 +259,17 @@ def conflicts_of_ranks() -> FakeRun:
     return story.run(process_ranks=pd.DataFrame(ranks))
 
 
+def limited_concurrency() -> FakeRun:
+    """An untagged manager, 0 to 100 ms, that runs one task at a time: `use` has its data at 30."""
+    story = Story()
+    for at in (0, 100):
+        moment(story, at, pid=99)
+    task(story, "make", 10, 30, writes="/a", pid=2)
+    task(story, "other", 32, 60, writes="/b", pid=3)
+    task(story, "use", 62, 90, reads="/a", pid=4)
+    return story.run()
+
+
 def straggler() -> FakeRun:
     """Five tasks of a stage at once, of 10, 11, 10, 12 and 40 ms, and one after them."""
     story = Story()
@@ -376,6 +387,11 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     "short processes": (
         short_processes,
         "101 processes lived 20.0 ms or less, together 202 ms of the run: 100 of touch, 1 of ls",
+    ),
+    "limited concurrency": (
+        limited_concurrency,
+        "Tasks of the critical path were ready for 30.0 ms of 100 ms while others ran in their place, at most 1 at a"
+        " time",
     ),
     "straggler": (
         straggler,

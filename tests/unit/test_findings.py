@@ -131,6 +131,7 @@ NUMBERS: dict[str, tuple[Callable[[Any, Finding], Any], Callable[[Finding], Any]
         (lambda table, _: table["bytes"].sum(), lambda f: f.cost_bytes),
     ),
     "critical path gaps": (lambda table, _: table["gap"].sum(), lambda f: f.cost_ns),
+    "limited concurrency": (lambda table, _: (table["begin_ns"] - table["ready_ns"]).sum(), lambda f: f.cost_ns),
     "start-up and stop": (lambda parts, _: parts["startup"] + parts["stop"], lambda f: f.cost_ns),
     "critical path I/O": (lambda table, _: table["io"].sum(), lambda f: f.cost_ns),
     "small calls": (

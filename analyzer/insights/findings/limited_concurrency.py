@@ -1,0 +1,69 @@
+"""Tasks that were ready while others ran in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tailrace.analyzer.insights.analyses import Analyses
+from tailrace.analyzer.insights.critical import RESOURCE
+from tailrace.analyzer.insights.finding import EVIDENCE, TIME, Match, Row, Rule, Threshold
+from tailrace.analyzer.util import intervals
+from tailrace.analyzer.util.formatting import time_text
+
+LEAST = Threshold(25, "% of the makespan")
+
+
+def find(found: Analyses) -> Iterator[Match]:
+    """The waits of the path, as one match."""
+    path, makespan = found.critical.path, found.inputs.makespan_ns
+    pieces = path[(path["via"] == RESOURCE) & (path["ready_ns"] < path["begin_ns"])]
+    since, until = (pieces[name].to_numpy(dtype=np.int64) for name in ("ready_ns", "begin_ns"))
+    alone = np.zeros(len(pieces), dtype=np.int64)
+    waited = int(intervals.length(intervals.union(intervals.make(alone, since, until)), 1)[0])
+    if LEAST.reached(waited, makespan):
+        yield Match(
+            title=f"Tasks of the critical path were ready for {time_text(waited)} of {time_text(makespan)} while others"
+            f" ran in their place, at most {_most_at_once(found)} at a time",
+            cost_ns=min(waited, makespan - found.critical.bound_ns),
+            estimate=True,
+            evidence=[
+                Row(task=found.inputs.called(int(task)), ready_s=(ready - found.inputs.start_ns) / 1e9, waited_ns=ns)
+                for task, ready, ns in sorted(
+                    zip(pieces["task"].tolist(), since.tolist(), (until - since).tolist(), strict=True),
+                    key=lambda row: -row[2],
+                )[:EVIDENCE]
+            ],
+            tasks=set(pieces["task"].tolist()),
+        )
+
+
+def _most_at_once(found: Analyses) -> int:
+    """How many tasks that have no others inside ran at a time."""
+    tasks = found.inputs.tasks
+    outer = set(found.inputs.order.parents.values())
+    names = zip(tasks["workflow"].astype(str), tasks["task"].astype(str), strict=True)
+    inner = np.array([key not in outer for key in names], dtype=np.bool_) & found.inputs.works
+    start, end = (np.sort(tasks[name].to_numpy(dtype=np.int64)[inner]) for name in ("start_ns", "end_ns"))
+    return int((np.searchsorted(start, end) - np.searchsorted(end, end)).max(initial=0))
+
+
+RULE = Rule(
+    kind="limited concurrency",
+    about=TIME,
+    title="Tasks that were ready while others ran in their place",
+    definition=(
+        "The part of the makespan in which a task of the critical path had all its data and predecessors, and another"
+        " task occupied the worker, the nodes or the slot in which it then ran. What more of them could save at most is"
+        " the makespan less the longest chain of work."
+    ),
+    advice=(
+        "Run more tasks at a time, as far as processors and memory allow (`tailrace whatif --workers` estimates the"
+        " gain)."
+    ),
+    source="Yang and Miller 1988 (critical path of parallel programs); Graham 1969 (bounds on multiprocessing)",
+    query="tailrace.open({run}).insights().critical.path",
+    find=find,
+    thresholds=(LEAST,),
+)
