@@ -4,7 +4,8 @@ A task's life, by the declared times (docs/declared-dag.md):
 
     submitted --depend--> ready --queue--> allocated --start--> runs --run--> ended
 
-    ready      t_depend (Flux), or t_launch (Parsl: handed to the executor)
+    ready      t_depend (Flux), or t_launch (Parsl: handed to the executor), or before that the end of the last task
+               that it depends on: a manager that tells of a task when it runs (Slurm, Snakemake) had it in a queue
     allocated  t_alloc; without it there is no start time, and the queue lasts until the task runs
     runs       t_start, or else the first recorded event of the task
 
@@ -65,7 +66,8 @@ def table(run: AnalyzedRun, model: Model | None = None) -> pd.DataFrame:
     first, io = _first_events(m, code, len(tasks)), _io(m, code, len(tasks))
     there, source = _data_there(m, index, around)
     at = {name: _column(tasks, f"t_{name}_ns") for name in ("submit", "depend", "launch", "alloc", "start", "end")}
-    ready = at["depend"].fillna(at["launch"])
+    over = _predecessors_over(run, at, index)
+    ready = at["depend"].fillna(at["launch"].where(over.isna() | (at["launch"] <= over), over))
     runs = at["start"].fillna(first)
     waited = _waited_for_something(run, tasks, index)
     depend = _span(at["submit"], ready).where(waited | ready.isna(), 0)
@@ -210,6 +212,30 @@ def _data_there(m: Model, index: pd.MultiIndex, around: list[list[int]]) -> tupl
     # Int64 before reindex: missing rows would make it float64, which is too imprecise for ns since the epoch.
     there: pd.Series = last["written_ns"].astype("Int64").reindex(range(len(index))).reset_index(drop=True)
     return there, last["source"].reindex(range(len(index)), fill_value=-1).to_numpy(dtype=np.int64)
+
+
+def _predecessors_over(run: AnalyzedRun, at: dict[str, pd.Series], index: pd.MultiIndex) -> pd.Series:
+    """When the last of the tasks that each depends on was over, or had begun (Slurm's `after`), and it was submitted
+    itself; null where it depends on none, or on one without a declared end."""
+    deps, size = run.declared_deps, len(index)
+    over = np.full(size, np.iinfo(np.int64).min, dtype=np.int64)
+    unknown = np.zeros(size, dtype=np.bool_)
+    if len(deps):
+        workflow = deps["workflow"].fillna("").astype(str)
+        task, dep = (
+            index.get_indexer(pd.MultiIndex.from_arrays([workflow, deps[name].fillna("").astype(str)]))
+            for name in ("task", "dep")
+        )
+        known = task >= 0
+        task, dep, via = task[known], dep[known], deps["via"].to_numpy()[known]
+        begun = at["start"].fillna(at["launch"])
+        awaited = (
+            at["end"].iloc[dep].reset_index(drop=True).where(via != "after", begun.iloc[dep].reset_index(drop=True))
+        )
+        np.maximum.at(over, task, awaited.fillna(0).to_numpy(dtype=np.int64))
+        unknown[task[(dep < 0) | awaited.isna().to_numpy()]] = True
+    first = at["submit"].fillna(0).to_numpy(dtype=np.int64)
+    return _nullable(np.maximum(over, first), (over >= 0) & ~unknown)
 
 
 def _waited_for_something(run: AnalyzedRun, tasks: pd.DataFrame, index: pd.MultiIndex) -> pd.Series:

@@ -154,8 +154,22 @@ def test_a_manager_without_allocations_queues_until_the_first_event() -> None:
     )
     assert parts(run) == {
         "a1": [0, 0, 0, 0, 20, None, 80, 10, 0, 70],
-        "b1": [95, 10, 14, 71, 29, None, 70, 8, 0, 62],
+        "b1": [94, 10, 14, 70, 30, None, 70, 8, 0, 62],
     }
+
+
+def test_a_manager_that_tells_of_a_task_when_it_runs_had_it_in_a_queue_before() -> None:
+    """As Slurm: b1's predecessor was over at 100, and it ran at 150."""
+    run = pipeline()
+    tasks = [{"task": "a1", "submit": 0, "launch": 10, "start": 10, "end": 100}]
+    tasks.append({"task": "b1", "submit": 6, "launch": 150, "start": 150, "end": 200})
+    run.declared_tasks = declared(*tasks)
+    assert parts(run)["b1"][:5] == [94, 20, 4, 70, 50]
+    run.declared_deps["via"] = "after"
+    assert parts(run)["b1"][:5] == [4, 0, 4, 0, 140], "it waited for the begin of a1 only"
+    run.declared_deps["via"] = "afterok"
+    run.declared_tasks = declared({**tasks[0], "end": None}, tasks[1])
+    assert parts(run)["b1"][:5] == [144, 20, 4, 120, 0], "nobody knows when a1 was over"
 
 
 def test_clocks_that_disagree_make_nothing_negative() -> None:
