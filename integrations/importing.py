@@ -9,13 +9,17 @@ Invariants: an importer reads; it runs nothing of what it finds, and never unpic
 is a UsageError that names it. Importing again replaces what was imported of the same workflow, as a whole.
 """
 
+import errno
 import hashlib
+import json
+import os
+import stat
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tailrace import hashed_names
 from tailrace.analyzer.util.published import published
@@ -26,6 +30,7 @@ from tailrace.integrations.task_tags import tag_value
 _SUFFIX = "-import.jsonl"
 _LARGEST = 1 << 30
 """Bytes of a file that is read at once."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,8 @@ class ImportedWorkflow:
 
     root: the folder of relative paths, None: not known; via: what a task gets from those in `after` that wrote none of
     its inputs: "order", or "future" where values pass; explicit: `after` has all dependencies, and a file tells only
-    what one of them is for; own_directories: where the manager keeps what is no data.
+    what one of them is for; ends: whether what is kept tells how tasks ended, "all", "some" (nothing is said of a task
+    without a status) or "none"; own_directories: where the manager keeps what is no data.
     """
 
     manager: str
@@ -73,6 +79,7 @@ class ImportedWorkflow:
     root: Path | None = None
     via: str = "order"
     explicit: bool = False
+    ends: Literal["all", "some", "none"] = "all"
     own_directories: Sequence[str] = ()
     config: Mapping[str, Any] = field(default_factory=dict)
 
@@ -99,6 +106,26 @@ def local_moment(text: str | None) -> int | None:
         return None
 
 
+def contents(file: Path, largest: int = _LARGEST) -> bytes:
+    """The bytes of a file that a manager wrote. Raises OSError, and UsageError where it is larger than `largest` or no
+    file: a pipe would keep who opens it waiting."""
+    with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
+        about = os.fstat(opened.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            raise UsageError(f"{file} is not a file")
+        if about.st_size > largest:
+            raise UsageError(f"{file} is larger than {largest >> 20:,} MiB: none of a workflow is")
+        return opened.read()
+
+
+def json_of(file: Path, largest: int = _LARGEST) -> Any:
+    """What a JSON file has. Raises as `contents`, and UsageError where it is not JSON."""
+    try:
+        return json.loads(contents(file, largest))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{file} is not JSON, or not all of it was written ({error})") from error
+
+
 def importer_of(source: Path, kind: str | None, importers: Iterable[Importer]) -> Importer:
     """The importer of that kind, or the one that recognizes `source`. Raises UsageError."""
     known = {importer.kind: importer for importer in importers}
@@ -106,30 +133,42 @@ def importer_of(source: Path, kind: str | None, importers: Iterable[Importer]) -
         raise UsageError(f"there is no {source}: give a file or folder that a workflow manager wrote")
     if not (source.is_file() or source.is_dir()):
         raise UsageError(f"{source} is neither a file nor a folder")
+    _refuse_large(source)
     if kind is not None:
         if kind not in known:
             raise UsageError(f"there is no kind {kind!r}: give one of {', '.join(sorted(known))}")
         return known[kind]
-    found = [importer for importer in known.values() if _recognizes(importer, source)]
+    faults: dict[str, None] = {}
+    found = [importer for importer in known.values() if _recognizes(importer, source, faults)]
     if not found:
         kinds = "; ".join(f"{one.kind}: {one.what}" for one in sorted(known.values(), key=lambda one: one.kind))
-        raise UsageError(f"{source} is nothing that can be imported ({kinds})")
+        why = "".join(f"; {fault}" for fault in faults if not fault.startswith(f"{source} "))
+        raise UsageError(next(iter(faults)) if faults and not why else
+                         f"{source} is nothing that can be imported ({kinds}){why}")  # fmt: skip
     if len(found) > 1:
         raise UsageError(f"{source} may be {' or '.join(one.what for one in found)}: say which by --kind")
     return found[0]
 
 
-def _recognizes(importer: Importer, source: Path) -> bool:
+def _refuse_large(source: Path) -> None:
+    if source.is_file() and source.stat().st_size > _LARGEST:
+        raise UsageError(f"{source} is larger than {_LARGEST >> 30} GiB: no workflow is")
+
+
+def _recognizes(importer: Importer, source: Path, faults: dict[str, None]) -> bool:
+    """faults: gets what it says of a file that it can't read."""
     try:
         return importer.recognizes(source)
+    except UsageError as error:
+        faults[str(error)] = None
     except Exception:
         return False
+    return False
 
 
 def read(importer: Importer, source: Path) -> ImportedWorkflow:
     """The workflow in `source`. Raises UsageError."""
-    if source.is_file() and source.stat().st_size > _LARGEST:
-        raise UsageError(f"{source} is larger than {_LARGEST >> 30} GiB: no workflow is")
+    _refuse_large(source)
     try:
         workflow = importer.read(source)
     except UsageError:
@@ -168,12 +207,15 @@ def traced_names(
         else:
             found[task.names[0]] = name
     by_file = 0
-    written = writers() if any(task.outputs for task in left) and traced - set(found.values()) else {}
+    taken = set(found.values())
+    written = writers() if any(task.outputs for task in left) and traced - taken else {}
     for task in left:
         wrote = {written[path] for path in (str(root / output) for output in task.outputs) if path in written}
-        wrote -= set(found.values())
+        wrote -= taken
         by_file += len(wrote) == 1
-        found[task.names[0]] = wrote.pop() if len(wrote) == 1 else tag_value(task.names[0])
+        own = wrote.pop() if len(wrote) == 1 else tag_value(task.names[0])
+        found[task.names[0]] = own
+        taken.add(own)
     return found, by_file
 
 
@@ -193,7 +235,8 @@ def write(
         with published(path) as scratch, scratch.open("w", encoding="utf-8", errors="replace") as file:
             file.writelines(f"{line}\n" for line in _lines(workflow, name, root, names))
     except OSError as error:
-        raise CoreError(f"can't write {path}: {error.strerror}: make room, and import again") from error
+        advice = "make room, and import again" if error.errno in _FULL else "import as the user who owns the run"
+        raise CoreError(f"can't write {path}: {error.strerror}: {advice}") from error
 
 
 def forget(run_dir: Path) -> int:
@@ -211,6 +254,8 @@ def is_import(path: str) -> bool:
 
 def _lines(workflow: ImportedWorkflow, name: str, root: Path, names: Mapping[str, str]) -> Iterable[str]:
     config = {**workflow.config, "own_directories": [str(root / folder) for folder in workflow.own_directories]}
+    if workflow.ends != "all":
+        config["ends"] = workflow.ends if workflow.ends == "some" else False
     times = [at for task in workflow.tasks for at in (task.t_submit_ns, task.t_start_ns) if at]
     begun = min(times, default=time.time_ns())
     yield declared_line(

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from tailrace.errors import UsageError
-from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer
+from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer, json_of
 
 KIND = "wfformat"
 _TASK_NUMBER = re.compile(r"[_.-](ID)?\d+$")
@@ -180,6 +180,7 @@ def imported(path: Path) -> ImportedWorkflow:
         ],
         via="future",
         explicit=True,
+        ends="none",
         config={"system": instance.system, "name": instance.name},
     )
 
@@ -188,7 +189,7 @@ def recognizes(path: Path) -> bool:
     """Whether a file looks like an instance."""
     if path.suffix != ".json" or not path.is_file():
         return False
-    data = json.loads(path.read_bytes())
+    data = json_of(path)
     return isinstance(data, dict) and isinstance(data.get("workflow"), dict) and "schemaVersion" in data
 
 

@@ -9,6 +9,8 @@ bytes. Each pair (producer, consumer) gets one status:
     order only      the manager passes no values (Flux: `afterok`, `afterany`, ...), and no bytes of a traced file
                     passed
     not observed    a file was declared between them, and the consumer read none of the producer's bytes
+    untraced        a file was declared between them, and one of the two has no events: it was not traced, its result
+                    was known, or it never ran
     undeclared      bytes passed, and no dependency was declared, also none between tasks around them
 
 What orders the two of an undeclared pair is its `order`, the first of these that holds:
@@ -42,7 +44,7 @@ from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.store.processes import Process
 
-STATUSES = ("observed", "value only", "order only", "not observed", "undeclared")
+STATUSES = ("observed", "value only", "order only", "not observed", "untraced", "undeclared")
 COLUMNS = [
     "workflow",
     "producer",
@@ -108,6 +110,7 @@ def compare_declared(run: AnalyzedRun, model: dataflow.Model | None = None) -> p
         return nothing
     m = model or dataflow.model(run)
     observed, carriers = _observed(m, run.manager_processes)
+    traced = set(zip(m.who["workflow"], m.who["task"], strict=True))
     parents = parents_of(tasks)
     inner = inside_of(parents)
     after = successors(declared, parents)
@@ -134,7 +137,8 @@ def compare_declared(run: AnalyzedRun, model: dataflow.Model | None = None) -> p
         through = _named([m.task_name(*end) for end in ends])
         if not files:
             through = _carrier(carriers, *([end, *inner.get(end, ())] for end in pair))
-        status = "observed" if files or through else _unseen(via)
+        blind = any(traced.isdisjoint((end, *inner.get(end, ()))) for end in pair)
+        status = "observed" if files or through else _unseen(via, blind)
         rows.append((*pair[0], pair[1][1], via, path, status, through, moved, files, DECLARED, pair[1][0]))
     out = pd.DataFrame(rows, columns=[c for c in COLUMNS if not c.endswith("_stage")])
     stages = dict(zip(zip(tasks["workflow"], tasks["task"], strict=True), tasks["stage"], strict=True))
@@ -146,7 +150,7 @@ def compare_declared(run: AnalyzedRun, model: dataflow.Model | None = None) -> p
 
 def worst_first(table: pd.DataFrame) -> pd.DataFrame:
     """Rows of `compare_declared` by status, those with the weakest order first, then by name."""
-    shown = ("not observed", "undeclared", "order only", "value only", "observed")
+    shown = ("not observed", "undeclared", "order only", "untraced", "value only", "observed")
     place = table["status"].map({s: i for i, s in enumerate(shown)})
     strength = table["order"].map({name: -at for at, name in enumerate(ORDERS)})
     keys = ["place", "strength", "workflow", "producer", "consumer"]
@@ -154,10 +158,13 @@ def worst_first(table: pd.DataFrame) -> pd.DataFrame:
     return result
 
 
-def _unseen(via: str) -> str:
-    """The status of a dependency for which no bytes passed. A `via` that is neither file nor future is an order."""
+def _unseen(via: str, blind: bool) -> str:
+    """The status of a dependency for which no bytes passed. A `via` that is neither file nor future is an order; blind:
+    one of its ends has no events."""
     ways = via.split("+")
-    return "not observed" if "file" in ways else "value only" if "future" in ways else "order only"
+    if "file" in ways:
+        return "untraced" if blind else "not observed"
+    return "value only" if "future" in ways else "order only"
 
 
 def _declared_edges(run: AnalyzedRun) -> dict[Pair, tuple[str, str]]:

@@ -14,7 +14,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from signal import SIGKILL
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.util.exit_codes import CRASHES, ended, signal_text
@@ -69,15 +69,16 @@ COLUMNS = {
 def table(run: AnalyzedRun) -> pd.DataFrame:
     """One row per declared task, columns `COLUMNS`: failures first (in the order of `WORDS`), then by end.
 
-    Without those of managers that say that they tell no ends.
+    Without those of whose ends nothing is known (`Untold`).
     """
     tasks = run.declared_tasks
-    silent = _without_ends(run)
-    if silent:
-        tasks = tasks[~tasks["workflow"].isin(silent)].reset_index(drop=True)
+    rows = run.declared_workflows
+    silent = untold(zip(rows["workflow"], rows["config"], strict=True)) if "config" in rows else Untold(set(), set())
     if len(tasks) == 0 or "status" not in tasks:
         empty: pd.DataFrame = pd.DataFrame(columns=list(COLUMNS))
         return empty
+    told = [silent.tells(*row) for row in zip(tasks["workflow"], tasks["status"].notna(), strict=True)]
+    tasks = tasks[told].reset_index(drop=True)
     out = pd.DataFrame({name: tasks[name].fillna("").astype(str) for name in ("workflow", "stage", "task")})
     out["status"] = tasks["status"].astype(object).where(tasks["status"].notna(), None)
     out["tries"] = _integers(tasks, "tries").fillna(0)
@@ -95,18 +96,30 @@ def table(run: AnalyzedRun) -> pd.DataFrame:
     return result
 
 
-def _without_ends(run: AnalyzedRun) -> set[str]:
-    """The workflows whose manager tells no ends: `"ends": false` in their configuration."""
-    rows = run.declared_workflows
-    found = set()
-    for workflow, text in zip(rows["workflow"], rows.get("config", ()), strict=False):
+class Untold(NamedTuple):
+    """The workflows of which nothing tells the ends of any task, or not those of all."""
+
+    none: set[str]
+    some: set[str]
+
+    def tells(self, workflow: object, ended: bool) -> bool:
+        """Whether a task's end, or that it has none, is known."""
+        return str(workflow) not in self.none and (ended or str(workflow) not in self.some)
+
+
+def untold(workflows: Iterable[tuple[object, object]]) -> Untold:
+    """Of workflows and their configurations (JSON), in which `"ends"` is false or "some". A workflow may have several,
+    of its manager and of what was imported."""
+    words: dict[str, set[object]] = {}
+    for workflow, text in workflows:
         try:
             config = json.loads(text) if isinstance(text, str) else None
         except ValueError:
-            continue
-        if isinstance(config, dict) and config.get("ends") is False:
-            found.add(str(workflow))
-    return found
+            config = None
+        ends = config.get("ends") if isinstance(config, dict) else None
+        words.setdefault(str(workflow), set()).add(ends if ends is False or ends == "some" else "all")
+    silent = {workflow for workflow, said in words.items() if said == {False}}
+    return Untold(silent, {workflow for workflow, said in words.items() if "all" not in said} - silent)
 
 
 def task_keys(rows: pd.DataFrame) -> list[tuple[str, str]]:
@@ -164,11 +177,16 @@ def news(run: AnalyzedRun) -> tuple[dict[str, int], str, bool]:
 
 
 def said(
-    tasks: Iterable[tuple[str | None, int | None]], commands: Iterable[int], signals: Iterable[int]
+    tasks: Iterable[tuple[str | None, str | None, int | None]],
+    workflows: Iterable[tuple[object, object]],
+    commands: Iterable[int],
+    signals: Iterable[int],
 ) -> tuple[dict[str, int], str, bool]:
-    """`news`, without pandas: of the statuses and tries of declared tasks, the wait statuses of the commands, and the
-    signals that ended processes."""
-    statuses = (RETRIED if status == DONE and (tries or 0) > 1 else status or OPEN for status, tries in tasks)
+    """`news`, without pandas: of the workflow, status and tries of declared tasks, the workflows with their
+    configurations, the wait statuses of the commands, and the signals that ended processes."""
+    silent = untold(workflows)
+    known = ((status, tries) for of, status, tries in tasks if silent.tells(of, status is not None))
+    statuses = (RETRIED if status == DONE and (tries or 0) > 1 else status or OPEN for status, tries in known)
     return _news(_number(statuses), commands, signals)
 
 

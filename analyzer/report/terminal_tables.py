@@ -41,6 +41,7 @@ STATUS_STYLES = {
     "value only": "dim",
     "order only": "dim",
     "not observed": "yellow",
+    "untraced": "dim",
     "undeclared": "magenta",
 }
 ORDER_WORDS = {

@@ -81,8 +81,7 @@ def rows_of(run: AnalyzedRun) -> dict[str, pa.Table]:
 
 def _run(run: AnalyzedRun, m: Model, stage_table: pd.DataFrame) -> dict[str, Any]:
     meta, info = run.meta, run.info()
-    signals = run.processes["signal"].dropna() if "signal" in run.processes else ()
-    ends, said, failed = outcomes.said(_declared_ends(run), run.command_ends["status"], signals)
+    ends, said, failed = outcomes.news(run)
     losses = run.losses
     command = [word for word in _list(meta.get("command")) if isinstance(word, str)]
     tags = meta.get("tags") if isinstance(meta.get("tags"), str) else ""
@@ -159,16 +158,6 @@ def _managers(run: AnalyzedRun) -> list[str]:
         return []
     rows = zip(table["manager"].fillna("").tolist(), table["version"].fillna("").tolist(), strict=True)
     return sorted({f"{name} {version}".strip() for name, version in rows if name})
-
-
-def _declared_ends(run: AnalyzedRun) -> list[tuple[str | None, int | None]]:
-    table = run.declared_tasks
-    if not len(table):
-        return []
-    return [
-        (None if pd.isna(status) else str(status), None if pd.isna(tries) else int(tries))
-        for status, tries in zip(table["status"].tolist(), table["tries"].tolist(), strict=True)
-    ]
 
 
 # --- tasks and processes ---------------------------------------------------------------------------------------------

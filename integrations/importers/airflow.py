@@ -7,16 +7,21 @@ The answers are in the .json files of a folder, or one file has both lists. A ta
 tailrace tags Airflow's tasks by themselves; an instance of a mapped task has its index behind.
 """
 
-import json
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from tailrace.errors import UsageError
-from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer
+from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer, json_of
 
 _LISTS = ("tasks", "task_instances")
-_STATES = {"success": "done", "failed": "failed", "upstream_failed": "dep_failed", "removed": "canceled"}
+_STATES = {
+    "success": "done",
+    "failed": "failed",
+    "upstream_failed": "dep_failed",
+    "skipped": "canceled",
+    "removed": "canceled",
+}
 
 
 def recognizes(path: Path) -> bool:
@@ -27,34 +32,50 @@ def recognizes(path: Path) -> bool:
 
 def read(path: Path) -> ImportedWorkflow:
     """The task instances. Raises UsageError, OSError."""
-    found = _lists(path)
+    found = _lists(path, whole=True)
     for name, rows in found.items():
         if not rows:
             raise UsageError(f"{path} has no {name}: keep the answers of .../tasks and .../taskInstances in one folder")
-    instances: dict[str, list[Any]] = {}
+    instances: dict[tuple[str, str], list[Any]] = {}
     for row in found["task_instances"]:
-        instances.setdefault(str(row["task_id"]), []).append(row)
-    after: dict[str, list[str]] = {}
+        instances.setdefault((str(row["dag_run_id"]), str(row["task_id"])), []).append(row)
+    before: dict[str, list[str]] = {}
     for task in found["tasks"]:
         for down in task.get("downstream_task_ids") or ():
-            after.setdefault(str(down), []).extend(_name(row) for row in instances.get(str(task["task_id"]), ()))
+            before.setdefault(str(down), []).append(str(task["task_id"]))
     first = found["task_instances"][0]
     return ImportedWorkflow(
         manager="airflow",
         version="",
         name=str(first.get("dag_id") or path.stem),
-        tasks=[_task(row, after.get(name, [])) for name, rows in instances.items() for row in rows],
+        tasks=[
+            _task(row, [_name(other) for task in before.get(name, ()) for other in instances.get((run, task), ())])
+            for (run, name), rows in instances.items()
+            for row in rows
+        ],
     )
 
 
-def _lists(path: Path) -> dict[str, list[Any]]:
-    """The rows of each list; empty where there is none."""
+def _lists(path: Path, whole: bool = False) -> dict[str, list[Any]]:
+    """The rows of each list; empty where there is none. whole: raises UsageError where answers are missing."""
     files = sorted(path.glob("*.json")) if path.is_dir() else [path] if path.suffix == ".json" else []
     found: dict[str, list[Any]] = {name: [] for name in _LISTS}
+    answers = []
     for file in files:
-        data = json.loads(file.read_bytes())
+        data = json_of(file)
         for name, rows in found.items():
-            rows += data.get(name) or [] if isinstance(data, dict) else []
+            told = data.get(name) or [] if isinstance(data, dict) else []
+            rows += told
+            answers += [(file, name, told, data.get("total_entries"))] if told else []
+    for file, name, told, total in answers if whole else ():
+        # An answer for all runs of a DAG (dagRuns/~) counts the instances of all.
+        runs = {row.get("dag_run_id") for row in told}
+        known = sum(len(runs) > 1 or row.get("dag_run_id") in runs for row in found[name])
+        if isinstance(total, int) and known < total:
+            raise UsageError(
+                f"{file} has {known:,} of {total:,} {name}: ask for the others, too, by ?limit=100&offset=100 and so"
+                " on, and keep each answer in the folder"
+            )
     return found
 
 
@@ -71,7 +92,7 @@ def _task(row: Any, after: list[str]) -> ImportedTask:
         if row.get("map_index", -1) in (None, -1)
         else (_name(row),),
         stage=str(row["task_id"]),
-        kind=str(row.get("operator") or "task"),
+        kind=str(row.get("operator") or row.get("operator_name") or "task"),
         after=tuple(after),
         t_submit_ns=_moment(row.get("queued_when")),
         t_start_ns=_moment(row.get("start_date")),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tailrace.errors import UsageError
-from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer
+from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer, json_of
 
 _FOLDER = "metadata/provenance"
 _LARGEST = 512 << 20
@@ -33,9 +33,7 @@ def read(path: Path) -> ImportedWorkflow:
         raise UsageError(f"{path} has no {_FOLDER}/*.cwlprov.json: give the folder of cwltool --provenance")
     runs = _Runs()
     for file in _files(path):
-        if file.stat().st_size > _LARGEST:
-            raise UsageError(f"{file} is larger than the provenance of any workflow")
-        runs.add(json.loads(file.read_bytes()))
+        runs.add(json_of(file, _LARGEST))
     return ImportedWorkflow(
         manager="cwltool", version="", name=path.resolve().name, tasks=runs.tasks(), root=path.resolve(), via="file"
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tailrace.errors import UsageError
-from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer, local_moment
+from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer, contents, local_moment
 
 _METADATA = Path("meta/metadata.yaml")
 _STATUS = "status.csv"
@@ -63,7 +63,7 @@ def _yaml(file: Path) -> Any:
     import yaml  # Dask needs it, too
 
     try:
-        return yaml.safe_load(file.read_bytes())
+        return yaml.safe_load(contents(file))
     except yaml.YAMLError as error:
         raise UsageError(f"{file} is not YAML: {' '.join(str(error).split())}") from error
 

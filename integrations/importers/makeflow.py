@@ -8,7 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer
+from tailrace.errors import UsageError
+from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer, contents
 
 _APOSTROPHE = re.compile(r"(?<!\\)((?:\\\\)*)\\'")
 
@@ -30,13 +31,17 @@ def read(path: Path) -> ImportedWorkflow:
         name=path.stem,
         tasks=[_task(number, rule) for number, rule in enumerate(rules)],
         root=path.resolve().parent,
+        ends="none",
     )
 
 
 def _loaded(path: Path) -> Any:
     """Makeflow escapes apostrophes, as JSON doesn't."""
-    text = path.read_text(encoding="utf-8", errors="replace")
-    return json.loads(_APOSTROPHE.sub(r"\1'", text))
+    text = contents(path).decode("utf-8", "replace")
+    try:
+        return json.loads(_APOSTROPHE.sub(r"\1'", text))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is not JSON, or not all of it was written ({error})") from error
 
 
 def _task(number: int, rule: Any) -> ImportedTask:

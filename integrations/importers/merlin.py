@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tailrace.errors import UsageError
-from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer
+from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer, contents, json_of
 
 _SPECIFICATIONS = "merlin_info/*.expanded.yaml"
 _STATUS = "MERLIN_STATUS.json"
@@ -87,7 +87,7 @@ def _yaml(file: Path) -> Any:
     import yaml  # Dask needs it, too
 
     try:
-        return yaml.safe_load(file.read_bytes())
+        return yaml.safe_load(contents(file))
     except yaml.YAMLError as error:
         raise UsageError(f"{file} is not YAML: {' '.join(str(error).split())}") from error
 
@@ -154,8 +154,8 @@ def _rows(root: Path, steps: Mapping[str, _Step]) -> dict[str, list[_Row]]:
         if _STATUS not in names:
             continue
         try:
-            statuses = json.loads((Path(folder) / _STATUS).read_bytes())
-        except ValueError:
+            statuses = json_of(Path(folder) / _STATUS)
+        except UsageError:
             continue  # not written to its end: Merlin was killed
         for name, about in statuses.items():
             for workspace, status in about.items():

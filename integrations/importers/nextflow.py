@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tailrace.errors import UsageError
-from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer
+from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer, contents
 
 _SCRIPT = ".command.run"
 _LARGEST = 16 << 20
@@ -101,9 +101,7 @@ def _row_of(folder: Path, rows: Mapping[str, Row]) -> Row | None:
 
 def _task(folder: Path, row: Row) -> ImportedTask:
     script = folder / _SCRIPT
-    if script.stat().st_size > _LARGEST:
-        raise UsageError(f"{script} is larger than any script of Nextflow's")
-    lines = script.read_text(encoding="utf-8", errors="replace").splitlines()
+    lines = contents(script, _LARGEST).decode("utf-8", "replace").splitlines()
     name = next((found[1] for line in lines if (found := _NAME.match(line))), "") or row.get("name", "")
     begun, ended, status = _times(folder, row)
     staged = dict(_staged(lines))
@@ -175,8 +173,8 @@ def _times(folder: Path, row: Row) -> tuple[int | None, int | None, str]:
 
 def _exit_code(folder: Path) -> str:
     try:
-        return (folder / ".exitcode").read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
+        return contents(folder / ".exitcode").decode("utf-8", "replace").strip()
+    except (OSError, UsageError):
         return "unknown"
 
 
@@ -189,8 +187,8 @@ def _made(file: Path) -> int | None:
 
 def _error(folder: Path, row: Row) -> str:
     try:
-        text = (folder / ".command.err").read_bytes()[-_MOST_ERROR:].decode("utf-8", "replace").strip()
-    except OSError:
+        text = contents(folder / ".command.err", _LARGEST)[-_MOST_ERROR:].decode("utf-8", "replace").strip()
+    except (OSError, UsageError):
         text = ""
     return text or f"exit code {row.get('exit') or _exit_code(folder)}"
 

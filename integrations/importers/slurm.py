@@ -2,8 +2,9 @@
 
 Slurm forgets a job's dependencies once they are fulfilled, and the job itself some minutes after its end
 (MinJobAge). So what is to be imported is printed right after the submission, and again at the end, into one file: of
-each job the last word counts, but for dependencies. A job is named by its id, as tailrace tags Slurm's jobs by
-themselves.
+each job the last word counts, but for dependencies. A job is named by its id, a task of an array by the array's and
+its index (12_3), as the SPANK plugin tags them; by the variables alone such a task is tagged with an id of its own. The
+tasks of an array that wait are one record of Slurm's, with all of their indices.
 """
 
 import re
@@ -15,6 +16,11 @@ from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Impo
 
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z/:]+)=")
 _WAITS = re.compile(r"(after\w*|singleton):?([0-9_+:\[\]*]*)")
+_AWAITED = re.compile(r"(\d+)(?:_(\d+|\*))?(?:\+\d+)?")
+"""A job, perhaps with an index of its array or all of them (_*), and a time."""
+_INDICES = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+_MOST_INDICES = 1_000_000
+"""Of an array: more than any Slurm is configured for."""
 _STATES = {
     "COMPLETED": "done",
     "FAILED": "failed",
@@ -41,16 +47,53 @@ def read(path: Path) -> ImportedWorkflow:
     """The jobs of a file. Raises UsageError, OSError."""
     jobs: dict[str, dict[str, str]] = {}
     for job in _jobs(path.read_text(encoding="utf-8", errors="replace")):
-        known = jobs.setdefault(job["JobId"], {})
-        waits = known.get("Dependency", "(null)")
-        known.update(job)
-        if job.get("Dependency", "(null)") == "(null)":
-            known["Dependency"] = waits
+        for name in _names(job):
+            known = jobs.setdefault(name, {})
+            waits = known.get("Dependency", "(null)")
+            known.update(job)
+            if job.get("Dependency", "(null)") == "(null)":
+                known["Dependency"] = waits
     if not jobs:
         raise UsageError(f"{path} has no jobs: give what `scontrol show job` printed")
     return ImportedWorkflow(
-        manager="slurm", version="", name=path.stem, tasks=[_task(job, set(jobs)) for job in jobs.values()]
+        manager="slurm",
+        version="",
+        name=path.stem,
+        tasks=[_task(name, job, waits) for (name, job), waits in zip(jobs.items(), _dependencies(jobs), strict=True)],
     )
+
+
+def _names(job: Job) -> Iterator[str]:
+    """The names of the job, or of the tasks of an array, that a record is about."""
+    array, indices = job.get("ArrayJobId", ""), job.get("ArrayTaskId", "").partition("%")[0]
+    found = list(_INDICES.finditer(indices)) if array.isdigit() else []
+    if not found:
+        yield job["JobId"]
+    for first, last, step in (match.groups() for match in found):
+        number = range(int(first), int(last or first) + 1, max(int(step or 1), 1))
+        yield from (f"{array}_{index}" for index in number[:_MOST_INDICES])
+
+
+def _dependencies(jobs: Mapping[str, Job]) -> Iterator[dict[str, str]]:
+    """Of each job: the jobs that it waits for, and Slurm's word."""
+    arrays: dict[str, list[str]] = {}
+    own_ids: dict[str, str] = {}
+    for name, job in jobs.items():
+        arrays.setdefault(name.partition("_")[0], []).append(name)
+        if job.get("ArrayTaskId", "").isdigit():  # a task with an id of its own
+            own_ids.setdefault(job["JobId"], name)
+    for name, job in jobs.items():
+        waits: dict[str, str] = {}
+        for word, ids in _WAITS.findall(job.get("Dependency", "")):
+            for other, index in _AWAITED.findall(ids):
+                one = f"{other}_{index}" if index.isdigit() else own_ids.get(other, "")
+                awaited = arrays.get(other) or [one]
+                if index.isdigit():
+                    awaited = [one]
+                elif word == "aftercorr":
+                    awaited = [f"{other}_{name.partition('_')[2]}"]
+                waits.update({each: word for each in awaited if each in jobs and each != name})
+        yield waits
 
 
 def _jobs(text: str) -> Iterator[dict[str, str]]:
@@ -65,17 +108,13 @@ def _jobs(text: str) -> Iterator[dict[str, str]]:
             yield fields
 
 
-def _task(job: Job, known: set[str]) -> ImportedTask:
-    waits: dict[str, str] = {}
-    for word, ids in _WAITS.findall(job.get("Dependency", "")):
-        # afterok:6:8, each perhaps with a time (+5) or an index of an array (_3)
-        waits.update({number: word for number in re.findall(r"\d+", re.sub(r"[+_]\d+", "", ids)) if number in known})
+def _task(name: str, job: Job, waits: Mapping[str, str]) -> ImportedTask:
     state = job.get("JobState", "").split()[0] if job.get("JobState") else ""
     code, _, signal = job.get("ExitCode", "").partition(":")
     never = job.get("Reason") in _NEVER
     status = "dep_failed" if never else _STATES.get(state, "")
     return ImportedTask(
-        names=(job["JobId"],),
+        names=(name, job["JobId"]) if job.get("ArrayTaskId", "").isdigit() else (name,),
         stage=job.get("JobName", "job"),
         after=tuple(waits),
         vias=waits,

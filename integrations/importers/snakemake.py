@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from tailrace.errors import UsageError
-from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer
+from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer, json_of
 
 _FOLDER = Path(".snakemake/metadata")
 _LARGEST = 64 << 20
 """Bytes of a record: that of a job with a million inputs."""
+_LATEST = 1 << 33
+"""Seconds since the epoch; what is later is no time."""
 _KEY = ("rule", "job_hash", "input", "log", "params", "shellcmd")
 """What is the same in the records of all outputs of a job, and in those of no two jobs."""
 
@@ -49,6 +51,7 @@ def read(path: Path) -> ImportedWorkflow:
         name=root.name,
         tasks=[_task(records, of_rule, root) for records in jobs.values()],
         root=root,
+        ends="some",
         own_directories=[".snakemake"],
     )
 
@@ -63,15 +66,15 @@ def _records(path: Path) -> Path | None:
 def _read(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """The path of each output and its record. One that Snakemake was writing when it was killed is left out."""
     for file in sorted(folder.rglob("*")):
-        if not file.is_file() or file.stat().st_size > _LARGEST:
+        if not file.is_file():
             continue
         *chunks, last = file.relative_to(folder).parts
         # A long name is cut into folders that begin with "@".
         encoded = "".join(chunk.removeprefix("@") for chunk in chunks) + last
         try:
             output = base64.urlsafe_b64decode(encoded).decode()
-            record = json.loads(file.read_bytes())
-        except (binascii.Error, ValueError):
+            record = json_of(file, _LARGEST)
+        except (binascii.Error, ValueError, UsageError):
             continue
         if isinstance(record, dict) and isinstance(record.get("rule"), str):
             yield output, record
@@ -105,7 +108,7 @@ def _paths(value: Any) -> tuple[str, ...]:
 
 
 def _ns(seconds: Any) -> int | None:
-    return int(seconds * 1e9) if isinstance(seconds, int | float) and seconds > 0 else None
+    return int(seconds * 1e9) if isinstance(seconds, int | float) and 0 < seconds < _LATEST else None
 
 
 IMPORTER = Importer("snakemake", "a working directory of Snakemake (.snakemake/metadata)", recognizes, read)

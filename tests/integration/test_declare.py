@@ -76,7 +76,7 @@ def test_an_imported_graph_is_compared_with_the_trace(others, tmp_path, cli):
         assert done.stderr.strip() == f"3 tasks of workflow '' declared from a list of steps, {words}"
     table = declared_vs_observed.compare_declared(tailrace.open(run))
     pairs = table.set_index(["producer", "consumer"])["status"].to_dict()
-    assert pairs == {("one", "2"): "observed", ("2", "three"): "not observed"}
+    assert pairs == {("one", "2"): "observed", ("2", "three"): "untraced"}
     instance = tmp_path / "wf.json"
     task = {"name": "one", "id": "one", "parents": [], "children": []}
     instance.write_text(

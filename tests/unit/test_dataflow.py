@@ -509,7 +509,7 @@ class TestDeclared:
             ("join", "after"): ("observed", "inner", "declared"),
             ("use", "value"): ("value only", "", "declared"),
             ("value", "after"): ("value only", "", "declared"),
-            ("use", "lost"): ("not observed", "", "declared"),
+            ("use", "lost"): ("untraced", "", "declared"),
             ("value", "lost"): ("order only", "", "declared"),
             ("make", "lost"): ("value only", "", "declared"),
             ("use", "after"): ("undeclared", "", "declared"),

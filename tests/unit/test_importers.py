@@ -64,6 +64,7 @@ def snakemake(tmp_path: Path) -> Path:
         record(folder, output, "sort", input=["a", long], job_hash=7, endtime=100.4)
         (tmp_path / "flow" / output).touch()
     (folder / "torn").write_text('{"rule": "so')
+    record(folder, "never", "no time", starttime=1e308, endtime=1e308)
     (folder / "bm90").write_text("[]")
     return tmp_path / "flow"
 
@@ -104,7 +105,8 @@ def test_the_jobs_of_snakemake_are_what_outputs_have_in_common(snakemake: Path, 
     assert (workflow.manager, workflow.root, workflow.own_directories) == ("snakemake", snakemake, [".snakemake"])
     tasks = {task.names: task for task in workflow.tasks}
     long = "data/" + "x" * 240 + "/é.txt"
-    assert set(tasks) == {("make:a",), (f"make:{long}",), ("sort",)}
+    assert set(tasks) == {("make:a",), (f"make:{long}",), ("sort",), ("no time",)}
+    assert (workflow.ends, tasks[("no time",)].t_start_ns) == ("some", None)
     assert tasks[(f"make:{long}",)].outputs == (long, "make.log")
     assert tasks[("make:a",)].status == "", "a failed job has a record, and its output is removed"
     sort = tasks[("sort",)]
@@ -328,6 +330,48 @@ def test_jobs_of_slurm_keep_the_dependencies_that_they_had(tmp_path: Path) -> No
     assert tasks["7"].error == "exit code 3" and tasks["8"].tries == 0
 
 
+ARRAYS = """JobId=1 ArrayJobId=1 ArrayTaskId=1-2,4%1 JobName=make JobState=PENDING Dependency=(null)
+JobId=2 ArrayJobId=2 ArrayTaskId=1-2 JobName=sort JobState=PENDING Dependency=aftercorr:1_*(unfulfilled)
+JobId=3 JobName=merge JobState=PENDING Reason=Dependency Dependency=afterok:1_*(unfulfilled),afterok:2_2(unfulfilled)
+
+JobId=4 ArrayJobId=1 ArrayTaskId=1 JobName=make JobState=COMPLETED Dependency=(null) EndTime=2026-11-22T23:14:26
+JobId=1 ArrayJobId=1 ArrayTaskId=2 JobName=make JobState=FAILED Dependency=(null) ExitCode=3:0
+"""
+
+
+def test_tasks_of_an_array_are_those_that_the_plugin_tags(tmp_path: Path) -> None:
+    """Slurm 22.05 prints those that wait as one record, and gives each an id of its own when it begins."""
+    file = tmp_path / "jobs.txt"
+    file.write_text(ARRAYS)
+    found = {task.names: (task.stage, task.after, task.status) for task in imported(file).tasks}
+    assert found == {
+        ("1_1", "4"): ("make", (), "done"),
+        ("1_2", "1"): ("make", (), "failed"),
+        ("1_4",): ("make", (), ""),
+        ("2_1",): ("sort", ("1_1",), ""),
+        ("2_2",): ("sort", ("1_2",), ""),
+        ("3",): ("merge", ("1_1", "1_2", "1_4", "2_2"), ""),
+    }
+
+
+def test_a_part_of_what_airflow_has_is_refused(tmp_path: Path) -> None:
+    """Its API tells 50 instances at once unless it is asked for others."""
+    tasks = [{"task_id": "make", "downstream_task_ids": ["sort"]}, {"task_id": "sort", "downstream_task_ids": []}]
+    (tmp_path / "tasks.json").write_text(json.dumps({"tasks": tasks, "total_entries": 2}))
+    for run in ("one", "two"):
+        rows = [{"task_id": name, "dag_run_id": run, "state": "skipped"} for name in ("make", "sort")]
+        for number, row in enumerate(rows):
+            (tmp_path / f"{run}{number}.json").write_text(json.dumps({"task_instances": [row], "total_entries": 2}))
+    assert {task.names[0]: (task.after, task.status) for task in imported(tmp_path).tasks} == {
+        f"{run}/{name}": (after, "canceled")
+        for run in ("one", "two")
+        for name, after in (("make", ()), ("sort", (f"{run}/make",)))
+    }
+    (tmp_path / "one1.json").unlink()
+    with pytest.raises(UsageError, match="one0.json has 1 of 2 task_instances: ask for the others"):
+        imported(tmp_path)
+
+
 def test_a_dag_run_of_airflow(tmp_path: Path) -> None:
     when = {"start_date": "2026-11-22T23:14:25.5+00:00", "end_date": "2026-11-22T23:14:26Z"}
     rows = [
@@ -366,6 +410,14 @@ def test_what_is_written_has_the_dependencies_of_the_files(nextflow: Path, tmp_p
     assert sorted(line["status"] for line in lines if line["type"] == "end") == ["done", "done", "failed"]
 
 
+@pytest.mark.parametrize(("ends", "word"), [("all", None), ("some", "some"), ("none", False)])
+def test_what_is_written_says_whether_ends_are_told(ends: Any, word: Any, tmp_path: Path) -> None:
+    workflow = ImportedWorkflow("m", "", "w", [ImportedTask(("a",), "s")], ends=ends)
+    importing.write(tmp_path, "m", workflow, "w", tmp_path, {"a": "a"})
+    (file,) = (tmp_path / "declared").iterdir()
+    assert json.loads(file.read_text().splitlines()[0])["config"].get("ends") == word
+
+
 def test_what_can_not_be_imported_is_refused(tmp_path: Path, nextflow: Path) -> None:
     other = tmp_path / "notes.txt"
     other.write_text("no trace")
@@ -386,6 +438,26 @@ def test_what_can_not_be_imported_is_refused(tmp_path: Path, nextflow: Path) -> 
     (nextflow / "work").rename(nextflow / "elsewhere")
     with pytest.raises(UsageError, match="-work-dir"):
         imported(nextflow / "trace.txt")
+
+
+def test_what_is_no_whole_file_is_told(tmp_path: Path, nextflow: Path) -> None:
+    """A pipe in the place of a file would keep who opens it waiting for ever."""
+    torn = tmp_path / "torn.json"
+    torn.write_text('{"workflow": {"specification": ')
+    with pytest.raises(UsageError, match=r"^[^;]*torn.json is not JSON, or not all of it was written"):
+        imported(torn)
+    (tmp_path / "api").mkdir()
+    os.mkfifo(tmp_path / "api/tasks.json")
+    with pytest.raises(UsageError, match=r"is nothing that can be imported .*tasks.json is not a file"):
+        imported(tmp_path / "api")
+    (folder,) = (nextflow / "work/8e").iterdir()
+    (folder / ".exitcode").unlink()
+    os.mkfifo(folder / ".exitcode")
+    assert len(imported(nextflow).tasks) == 3
+    (folder / ".command.run").unlink()
+    os.mkfifo(folder / ".command.run")
+    with pytest.raises(UsageError, match=r".command.run is not a file"):
+        imported(nextflow)
 
 
 def test_a_fault_of_an_importer_is_an_error_of_the_file(tmp_path: Path) -> None:

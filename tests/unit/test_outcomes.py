@@ -118,3 +118,32 @@ def test_the_account_of_a_flux_task_is_no_command(tmp_path: Path) -> None:
     assert len(tailrace.open(run).command_ends) == 0
     (run / "accounts" / "launcher.json").write_text(json.dumps(account))
     assert tailrace.open(run).command_ends["status"].to_list() == [9]
+
+
+@pytest.mark.parametrize(
+    ("configs", "counted"),
+    [
+        ([{}], {"done": 1, "open": 1}),
+        ([{"ends": "some"}], {"done": 1}),
+        ([{"ends": False}], {}),
+        ([{"ends": False}, {"ends": "some"}], {"done": 1}),
+        ([{"ends": "some"}, {}], {"done": 1, "open": 1}),
+    ],
+)
+def test_nothing_is_said_of_ends_that_no_one_tells(
+    configs: list[dict[str, object]], counted: dict[str, int], tmp_path: Path
+) -> None:
+    """What was imported may not know them, and the manager's own declarations of the same workflow do; in the report,
+    and in the overview, which reads no table."""
+    key = {"workflow": "w", "task": "a"}
+    lines = [{"type": "task", **key, "stage": "s", "kind": "job", "name": "", "deps": [], "inputs": [], "outputs": []}]
+    lines.append({**lines[0], "task": "b"})
+    lines.append({"type": "end", **key, "t_end_ns": 5, "status": "done", "tries": 1})
+    head = {"type": "workflow", "workflow": "w", "manager": "m", "version": "", "t_ns": 1}
+    lines = [{**head, "config": config} for config in configs] + lines
+    (tmp_path / "declared").mkdir()
+    (tmp_path / "trace").mkdir()
+    (tmp_path / "declared/m.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    run = tailrace.open(tmp_path)
+    assert outcomes.counts(outcomes.table(run)) == counted
+    assert run.info()["outcomes"] == counted

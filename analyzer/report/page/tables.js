@@ -138,6 +138,7 @@ function flowTable() {
 const AGREE = new Set(["observed", "value only"]);
 const MEANING = {
   "observed": "bytes passed as declared", "value only": "a future passed, no file", "order only": "one waited for the other, no bytes passed", "not observed": "a file was declared, no bytes passed",
+  "untraced": "a file was declared, and one of the two tasks has no events",
   "undeclared": "bytes passed, nothing was declared",
 };
 
@@ -157,9 +158,9 @@ function declaredTable() {
     ["Status", r => r.status, r => statusTag(r.status, r.status, true)], bytesColumn("Bytes", "bytes"), countColumn("Files", "files"),
     ["", r => r.path, r => r.through ? `through ${r.through}` : r.status === "undeclared" ? ORDERS[r.order] : r.path ? pathLink(r.path, fileNamed(r.path)) : ""],
   ];
-  const agree = rows.filter(r => AGREE.has(r.status)), apart = rows.filter(r => !AGREE.has(r.status));
+  const agree = rows.filter(r => AGREE.has(r.status)), apart = rows.filter(r => !AGREE.has(r.status) && r.status !== "untraced");
   if (apart.length) table(byId("declared-table"), "Dependencies in which the manager and the data disagree", columns, apart, 15);
-  else byId("declared-table").replaceChildren(make("p", {class: "none"}, "The manager and the data agree."));
+  else byId("declared-table").replaceChildren(make("p", {class: "none"}, agree.length ? "The manager and the data agree." : "Of none of them both tasks were traced."));
   if (!agree.length) { byId("agree-part").hidden = true; return; }
   byId("agree-words").textContent = `${count(agree.length, "dependency", "dependencies")} in which they agree`;
   table(byId("agree-table"), "Dependencies in which the manager and the data agree", columns, agree, 15);
