@@ -77,10 +77,15 @@ MANAGER_FILES = re.compile(
     r"|/\.nextflow/|/\.nextflow\.log[.0-9]*$|/\.command\.(begin|run|sh|tailrace|trace)$|/\.exitcode$"
     r"|/dask-(scratch|worker)-space[^/]*/([^/]+\.(dirlock|lock)$|[^/]+/(storage|shuffle-[^/]+)(/|$))"
     r"|/airflow\.(cfg|db(-\w+)?)$|^/dev/shm/plasma\w+$"
+    r"|/worker-\d+-\d+/(cached?/|worker\.stdout|(t|task)\.\d+/(function|map|argument|result|exec_parsl_function\.py)$"
+    r"|trash/[^/]+(/(function|map|argument|result|exec_parsl_function\.py|file-\d+-[0-9a-f]{32}-[^/]+))?$)"
+    r"|/function_data/\d{4,}/(function|map|result)$|-\d{20}-[^/]+/\d{4,}/(function|map|argument|result)$"
+    r"|/vine-logs/[^/]+$"
 )
 """Files that workflow managers keep for themselves: logs, locks, records, the scripts by which they start tasks; Ray's
-store of objects, which has its full size from the start. What tasks write in a manager's directory (Snakemake's shadow
-directories, Nextflow's work directories) is data."""
+store of objects, which has its full size from the start; the caches of Work Queue's and TaskVine's workers, and Parsl's
+functions, arguments and results in their tasks' directories. What tasks write in a manager's directory (Snakemake's
+shadow directories, Nextflow's work directories, those of Work Queue's tasks) is data."""
 TASK_LOGS = re.compile(r"/task_logs/")
 """What Parsl's tasks print, in Parsl's directory."""
 CACHES = re.compile(r"/__pycache__/|\.py[co]$")

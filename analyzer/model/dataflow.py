@@ -21,7 +21,7 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import channels, clocks, edge_table, file_classes, flows, identities, versions
+from tailrace.analyzer.edges import channels, clocks, edge_table, file_classes, flows, identities, staged, versions
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.store import ledger, mounts, processes
 from tailrace.analyzer.store.processes import PROCESS, Process
@@ -104,7 +104,7 @@ def model(run: AnalyzedRun) -> Model:
         # The trace has absolute paths with links resolved.
         own = [os.path.realpath(run.path), *_hashed_directories(run)]
         built = build(
-            run.edges(),
+            staged.join(run.edges(), run.declared_files),
             run.processes,
             declared_paths(run),
             own,
