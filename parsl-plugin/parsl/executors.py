@@ -14,10 +14,10 @@ from typing import Any
 from parsl.executors import FluxExecutor, HighThroughputExecutor, ThreadPoolExecutor
 from parsl.executors.base import ParslExecutor
 from tailrace.integrations import programs
-from tailrace.parsl import flux_jobs
+from tailrace.parsl import flux_jobs, task_commands
 from tailrace.parsl.call import TAGS_KEYWORD, TracedCall, traced_call
+from tailrace.parsl.originals import original
 
-_ORIGINALS = "_tailrace_originals"
 _SHELL_SYNTAX = ";&|\n"
 
 Body = Callable[..., Any]
@@ -49,24 +49,19 @@ def why_not_tagged(executor: ParslExecutor) -> str | None:
         return None
     if isinstance(executor, FluxExecutor) and flux_jobs.can_be_traced():
         return None
-    kind = type(executor).__name__
-    if getattr(executor, "source", False):
-        return f"{kind} with source=True sends source text, which can't carry tags"
-    if _has_task_environment(executor):
-        return None
-    return f"{kind} has no option that sets its workers' environment"
+    if task_commands.makes_commands(executor):
+        return task_commands.why_not_traced(executor)
+    return f"tailrace does not know how {type(executor).__name__} starts its workers"
 
 
 def prepare_workers(executor: ParslExecutor, settings: Mapping[str, str], preload: str) -> None:
     """Makes the executor start its workers traced, with `settings` (TAILRACE_...) and the library `preload`."""
     if isinstance(executor, HighThroughputExecutor):
-        executor.launch_cmd = pool_command(_original(executor, "launch_cmd"), settings)
+        executor.launch_cmd = pool_command(original(executor, "launch_cmd"), settings)
     elif isinstance(executor, FluxExecutor):
         flux_jobs.trace_jobs(executor, settings, preload)
-    elif _has_task_environment(executor):
-        env = _original(executor, "env")
-        preloads = ":".join(filter(None, [preload, env.get("LD_PRELOAD")]))
-        vars(executor)["env"] = {**env, **settings, "LD_PRELOAD": preloads}
+    elif task_commands.makes_commands(executor):
+        task_commands.trace_commands(executor, settings, preload)
 
 
 def pool_command(launch_cmd: str, settings: Mapping[str, str]) -> str:
@@ -87,27 +82,19 @@ def shadow_submit(executor: ParslExecutor, handoff: Handoff) -> None:
     """Makes executor.submit() send each task with the tags in `handoff`."""
     if why_not_tagged(executor) is not None:
         return
-    original: Callable[..., Future[Any]] = _original(executor, "submit")
+    untraced: Callable[..., Future[Any]] = original(executor, "submit")
+    is_sent_as_text = getattr(executor, "source", False)
 
     def submit(func: Body, resource_specification: dict[str, Any], *args: Any, **kwargs: Any) -> Future[Any]:
         task = handoff.take()
         if task is None:
-            return original(func, resource_specification, *args, **kwargs)
+            return untraced(func, resource_specification, *args, **kwargs)
         tags, body = task
         kwargs[TAGS_KEYWORD] = tags
+        if is_sent_as_text:
+            return untraced(func, resource_specification, *args, **kwargs)
         # A join body runs in a thread of this process and is not pickled.
         call = traced_call(func) if body is None else TracedCall(partial(body, func))
-        return original(call, resource_specification, *args, **kwargs)
+        return untraced(call, resource_specification, *args, **kwargs)
 
     executor.submit = submit  # type: ignore[method-assign]  # on this instance
-
-
-def _has_task_environment(executor: ParslExecutor) -> bool:
-    """Whether the executor starts one process per task with the variables of its `env` (Work Queue)."""
-    return isinstance(getattr(executor, "env", None), dict)
-
-
-def _original(executor: ParslExecutor, name: str) -> Any:
-    """The attribute as it was before tailrace first changed it."""
-    originals: dict[str, Any] = executor.__dict__.setdefault(_ORIGINALS, {})
-    return originals.setdefault(name, getattr(executor, name))

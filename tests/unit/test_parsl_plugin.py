@@ -167,25 +167,6 @@ def test_without_a_usable_directory_the_configuration_comes_back_as_it_was(tmp_p
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
-def test_source_shipping_executors_are_unchanged():
-    class Shipping(ThreadPoolExecutor.__mro__[1]):
-        source = True
-        label = "shipping"
-
-        def submit(self, func, resource_specification, *args, **kwargs):
-            return func, kwargs
-
-        def shutdown(self):
-            pass
-
-    executor = Shipping()
-    assert "source=True" in executors.why_not_tagged(executor)
-    handoff = executors.Handoff()
-    handoff.give("stage=s", None)
-    executors.shadow_submit(executor, handoff)
-    assert executor.submit(double, {}) == (double, {})
-
-
 def test_parsls_times_keep_their_microseconds():
     moment = datetime(2026, 11, 20, 10, 0, 0, 123457)
     assert task_log.to_ns(moment) % 10**9 == 123_457_000
@@ -385,6 +366,16 @@ HANDED_OVER = {
     "parsl.executors.base:ParslExecutor.submit": {"self", "func", "resource_specification", "args", "kwargs"},
     "parsl.executors:HighThroughputExecutor": {"launch_cmd"},
     "parsl.executors.flux.executor:_submit_single_job": {"flux_executor", "working_dir"},
+    "parsl.executors:WorkQueueExecutor": {"init_command", "worker_executable", "source"},
+    "parsl.executors:WorkQueueExecutor._serialize_function": {
+        "fn_path",
+        "parsl_fn",
+        "parsl_fn_args",
+        "parsl_fn_kwargs",
+    },
+    "parsl.executors.taskvine:TaskVineExecutor": {"worker_launch_method", "manager_config", "factory_config"},
+    "parsl.executors.taskvine:TaskVineManagerConfig": {"init_command"},
+    "parsl.executors.taskvine:TaskVineFactoryConfig": {"worker_executable"},
     "parsl.app.bash:remote_side_bash_executor": {"func"},
     "parsl.app.app:AppBase": {"func"},
     "parsl.dataflow.futures:AppFuture": {"task_record"},
