@@ -41,6 +41,22 @@ def test_advice_about_gaps_names_workers_only_where_a_manager_has_some() -> None
     assert "workers" in said[True] and "script" in said[False] and "workers" not in said[False]
 
 
+@pytest.mark.parametrize(("submitted_ms", "late"), [(550, "450 ms"), (300, "")])
+def test_a_gap_before_a_task_that_was_submitted_late_says_so(submitted_ms: float, late: str) -> None:
+    story = Story()
+    task(story, "a", 0, 100, writes="/a")
+    task(story, "b", 600, 700, reads="/a", writes="/big")
+    tables = declared(("a", "b", "file"))
+    submitted = {"a": T0_NS, "b": T0_NS + round(submitted_ms * MS)}
+    tables["declared_tasks"]["t_submit_ns"] = [submitted[name] for name in tables["declared_tasks"]["task"]]
+    (gap,) = [one for one in insights(story.run(**tables)).findings() if one.kind == "critical path gaps"]
+    end = f"; for {late} the next task had not been submitted" if late else ""
+    assert gap.title == (
+        f"No task on the critical path made a call for 500 ms of 700 ms; the longest gap is 500 ms, before b{end}"
+    )
+    assert ("Where a program or script of yours submits them" in gap.advice) == bool(late)
+
+
 def test_of_a_task_without_an_end_nothing_is_said_that_it_may_still_do() -> None:
     """Its program was killed, or runs: it may read yet, and when it was over is unknown."""
 

@@ -19,6 +19,11 @@ UNMANAGED = (
     " a program as soon as its input is there, and make programs fewer and longer."
 )
 """The advice where no workflow manager starts the tasks."""
+LATE = (
+    "Where a program or script of yours submits them, submit them with their dependencies, before those are over, and"
+    " many at once: a command for each task takes the time of its start."
+)
+"""The advice where tasks were submitted after all that they waited for was over."""
 
 
 def find(found: Analyses) -> Iterator[Match]:
@@ -27,14 +32,33 @@ def find(found: Analyses) -> Iterator[Match]:
     if not LEAST.reached(gap, makespan) or gap < LEAST_MS.value * 1e6:
         return
     longest = int(found.critical.path["gap"].max())
+    late = _not_submitted(found)
+    mostly = late > gap / 2
     yield Match(
         title=f"No task on the critical path made a call for {time_text(gap)} of {time_text(makespan)}; the longest gap"
-        f" is {time_text(longest)}, {_place(found)}",
+        f" is {time_text(longest)}, {_place(found)}"
+        + (f"; for {time_text(late)} the next task had not been submitted" if mostly else ""),
         cost_ns=gap,
-        advice="" if found.inputs.managed else UNMANAGED,
+        advice=LATE if mostly else "" if found.inputs.managed else UNMANAGED,
         evidence=_longest(found),
         tasks={int(task) for task in found.critical.path["task"] if task >= 0},
     )
+
+
+def _not_submitted(found: Analyses) -> int:
+    """How long tasks of the path could have begun, if they had been submitted, ns."""
+    tasks = found.inputs.tables.get("declared_tasks")
+    if tasks is None or "t_submit_ns" not in tasks:
+        return 0
+    known = tasks[tasks["t_submit_ns"].notna()]
+    keys = zip(known["workflow"].fillna("").astype(str), known["task"].astype(str), strict=True)
+    submitted = dict(zip(keys, known["t_submit_ns"].astype(int), strict=True))
+    at = found.inputs.tasks
+    late = 0
+    for piece in found.critical.path.query("task >= 0 and gap > 0").to_dict("records"):
+        key = (str(at["workflow"].iat[piece["task"]]), str(at["task"].iat[piece["task"]]))
+        late += min(max(submitted.get(key, 0) - int(piece["begin_ns"]), 0), int(piece["gap"]))
+    return late
 
 
 def _pieces(found: Analyses) -> pd.DataFrame:

@@ -40,11 +40,15 @@ def find(found: Analyses) -> Iterator[Match]:
 
 
 def _most_at_once(found: Analyses) -> int:
-    """How many tasks that have no others inside ran at a time."""
+    """How many tasks that have no others inside ran at a time; where a manager declared tasks, of these."""
     tasks = found.inputs.tasks
     outer = set(found.inputs.order.parents.values())
-    names = zip(tasks["workflow"].astype(str), tasks["task"].astype(str), strict=True)
+    names = list(zip(tasks["workflow"].astype(str), tasks["task"].astype(str), strict=True))
     inner = np.array([key not in outer for key in names], dtype=np.bool_) & found.inputs.works
+    if found.inputs.managed:
+        declared = found.inputs.tables["declared_tasks"]
+        known = set(zip(declared["workflow"].fillna("").astype(str), declared["task"].astype(str), strict=True))
+        inner &= np.array([key in known for key in names], dtype=np.bool_)
     start, end = (np.sort(tasks[name].to_numpy(dtype=np.int64)[inner]) for name in ("start_ns", "end_ns"))
     return int((np.searchsorted(start, end) - np.searchsorted(end, end)).max(initial=0))
 
