@@ -17,7 +17,7 @@ PAGE = ROOT / "docs" / "conformance.md"
 RESULTS = ROOT / "build" / "conformance"
 BEGIN, END = "<!-- tools/conformance_docs.py -->\n", "<!-- end -->\n"
 COLUMNS = ("stage", "task", "declared", "observed", "files", "retries", "failures", "own I/O apart", "results")
-OVERHEAD = "ms a task"
+COSTS = ("ms a task", "ms a workflow")
 
 
 def page() -> str:
@@ -28,7 +28,7 @@ def page() -> str:
     names = [cell.strip() for cell in table.splitlines()[0].strip("|").split("|")]
     for line in table.splitlines()[2:]:
         cells = dict(zip(names, (cell.strip() for cell in line.strip("|").split("|")), strict=True))
-        costs[cells["manager"]] = cells.get(OVERHEAD, "")
+        costs[cells["manager"]] = [cells.get(column, "") for column in COSTS]
         rows[cells["manager"]] = [cells["version"], *(cells[column] for column in COLUMNS)]
     for file in sorted(RESULTS.glob("*.json")):
         result = json.loads(file.read_text())
@@ -36,15 +36,21 @@ def page() -> str:
         rows[result["manager"]] = [result["version"], *("" if not n or not n[1] else f"{n[0]}/{n[1]}" for n in counts)]
     for file in sorted((RESULTS / "overhead").glob("*.json")):
         cost = json.loads(file.read_text())
-        costs[cost["manager"]] = f"{cost['more_ms']:.0f} ± {cost['stdev_ms']:.0f} of {cost['plain_ms']:.0f}"
-    lines = [
-        f"| manager | version | {' | '.join(COLUMNS)} | {OVERHEAD} |",
-        "|---|---" + "|---:" * (len(COLUMNS) + 1) + "|",
-    ]
+        costs[cost["manager"]] = [f"{_mean(cost, 'more')} of {cost['plain_ms']:.0f}", _mean(cost, "once")]
+    columns = (*COLUMNS, *COSTS)
+    lines = [f"| manager | version | {' | '.join(columns)} |", "|---|---" + "|---:" * len(columns) + "|"]
     lines += [
-        f"| {name} | {' | '.join(cells)} | {costs.get(name, '')} |" for name, cells in sorted(rows.items(), key=_order)
+        f"| {' | '.join([name, *cells, *costs.get(name, ('',) * len(COSTS))])} |"
+        for name, cells in sorted(rows.items(), key=_order)
     ]
     return f"{head}{BEGIN}" + "\n".join(lines) + f"\n{END}{tail}"
+
+
+def _mean(cost: dict[str, float], what: str) -> str:
+    """Mean and standard deviation; of less than ten with a decimal."""
+    mean, deviation = cost[f"{what}_ms"], cost[f"{what}_stdev_ms"]
+    digits = 1 if abs(mean) < 10 and deviation < 10 else 0
+    return f"{mean:.{digits}f} ± {deviation:.{digits}f}"
 
 
 def _order(row: tuple[str, list[str]]) -> tuple[bool, str]:
