@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from support.commands import TAILRACE
 from support.harm import Harm
 from support.run_files import Trace
 
@@ -129,3 +130,33 @@ def test_an_image_of_musl_runs_untraced(image: Path, harm: Harm, tmp_path: Path)
     shutil.copy("/usr/lib/x86_64-linux-musl/libc.so", folder / "lib/ld-musl-x86_64.so.1")
     done = harm(APPTAINER, "--silent", "exec", "--userns", folder, "/bin/program", same_stderr=True)
     assert done.stdout == "of musl\n"
+
+
+PIPELINE = """
+process SORT {
+    output: path "sorted.txt"
+    script: "seq 100 | sort -rn > sorted.txt"
+}
+workflow { SORT() }
+"""
+
+
+def test_nextflows_tasks_in_a_container_have_their_tags(
+    image: Path, run_traced, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("nextflow") is None:
+        pytest.skip("no nextflow on PATH: see www.nextflow.io")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/apptainer").symlink_to(APPTAINER)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    (tmp_path / "main.nf").write_text(PIPELINE)
+    options = "apptainer {{ enabled = true; runOptions = '--userns --bind /usr,/etc' }}\nprocess.container = '{}'\n"
+    (tmp_path / "container.config").write_text(options.format(image))
+    adapter = subprocess.run(
+        [*TAILRACE, "adapter", "nextflow"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    run_traced("nextflow", "-c", adapter, "-c", "container.config", "run", "main.nf")
+    (written,) = tmp_path.glob("work/*/*/sorted.txt")
+    trace = Trace(tmp_path / "run")
+    moves = [event for event in trace.of(written) if event["args"].get("dir") == "w"]
+    assert moves and {event["args"]["stage"] for event in moves} == {"SORT"}
