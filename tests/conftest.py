@@ -18,6 +18,9 @@ from typing import Any
 import hypothesis
 import pytest
 
+# Before its modules are imported: an assert in them shows its values, as one in a test does.
+pytest.register_assert_rewrite("support")
+
 from support import sanitizer, selection
 from support.harm import Table
 from tailrace.errors import CoreError
