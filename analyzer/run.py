@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from tailrace.analyzer.store import conditions, engine, ledger, loader, schema
+from tailrace.analyzer.store import conditions, engine, ledger, loader, partitions, schema
 from tailrace.analyzer.store.catalogue import open_catalogue
 from tailrace.analyzer.store.mounts import mount_rows
 from tailrace.analyzer.store.processes import PROCESS
@@ -124,7 +124,7 @@ class Run(Tables):
         *,
         t0: int | None = None,
         t1: int | None = None,
-        blocks: list[loader.Block] | None = None,
+        blocks: list[partitions.Block] | None = None,
         **where: Any,
     ) -> list[loader.Part]:
         """The rows of `events` as functions without arguments that read a partition each, for `engine.compute` and
@@ -133,10 +133,10 @@ class Run(Tables):
 
     def counts(
         self, by: Sequence[str] = (), *, t0: int | None = None, t1: int | None = None, **where: Any
-    ) -> loader.Counts:
+    ) -> partitions.Counts:
         """The number of events that match, by columns, as far as block headers tell it. Arguments and errors are those
         of `events`."""
-        return loader.counts(self._catalogue, by, self._reading(by, t0, t1, where)[1])
+        return partitions.counts(self._catalogue, by, self._reading(by, t0, t1, where)[1])
 
     def sums(
         self,
@@ -146,7 +146,7 @@ class Run(Tables):
         *,
         t0: int | None = None,
         t1: int | None = None,
-        blocks: list[loader.Block] | None = None,
+        blocks: list[partitions.Block] | None = None,
         **where: Any,
     ) -> list[loader.Sums] | None:
         """Sums, least and greatest values of columns, and the values of others, by groups of the matching events, as
@@ -163,14 +163,14 @@ class Run(Tables):
         the conditions take a frame. Arguments and errors are those of `events`."""
         return loader.tuples(self._catalogue, *self._reading(columns, t0, t1, where), mount_rows(self.meta), most)
 
-    def blocks(self, *, t0: int | None = None, t1: int | None = None, **where: Any) -> list[loader.Block]:
+    def blocks(self, *, t0: int | None = None, t1: int | None = None, **where: Any) -> list[partitions.Block]:
         """The blocks of the trace that can hold an event that matches, by their headers. Arguments and errors are those
         of `events`."""
-        return loader.blocks(self._catalogue, self._reading((), t0, t1, where)[1])
+        return partitions.blocks(self._catalogue, self._reading((), t0, t1, where)[1])
 
-    def stack_blocks(self) -> list[loader.Block]:
+    def stack_blocks(self) -> list[partitions.Block]:
         """The blocks of the trace with a call whose call stack was recorded, by their headers."""
-        return loader.stack_blocks(self._catalogue)
+        return partitions.stack_blocks(self._catalogue)
 
     def totals(
         self,

@@ -27,7 +27,7 @@ from tailrace.analyzer.edges import edge_table, event_fold, identities
 from tailrace.analyzer.edges.edge_table import EdgeTable
 from tailrace.analyzer.edges.edge_version import VERSION
 from tailrace.analyzer.edges.name_table import NAMES_ROW
-from tailrace.analyzer.store import conditions, loader
+from tailrace.analyzer.store import conditions, loader, partitions
 from tailrace.analyzer.store.catalogue import Catalogue
 from tailrace.analyzer.store.mounts import Mount
 from tailrace.analyzer.util.intervals import Intervals
@@ -41,7 +41,7 @@ def build(catalogue: Catalogue, mounts: list[Mount]) -> EdgeTable:
     Raises:
         RunError: the trace can't be read. A reader's errors pass through.
     """
-    found = loader.blocks(catalogue, conditions.Where())
+    found = partitions.blocks(catalogue, conditions.Where())
     kept, upto = _load(catalogue)
     new = [block for block in found if block[1] >= upto.get(block[0], 0)]
     if kept is not None and not new:

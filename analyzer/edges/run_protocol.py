@@ -10,7 +10,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from tailrace.analyzer.store.loader import Block, EventSource
+from tailrace.analyzer.store.loader import EventSource
+from tailrace.analyzer.store.partitions import Block
 from tailrace.analyzer.store.processes import Process
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tailrace.analyzer.store import figures, group_keys, query
 from tailrace.analyzer.store.conditions import AllOf
-from tailrace.analyzer.store.loader import Block, CountedSource
+from tailrace.analyzer.store.loader import CountedSource
+from tailrace.analyzer.store.partitions import Block
 from tailrace.analyzer.store.typed_conditions import conditions_of, times_of
 from tailrace.analyzer.util.formatting import bytes_text, count_text
 from tailrace.analyzer.util.html import lines

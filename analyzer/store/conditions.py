@@ -1,6 +1,6 @@
 """Which events are asked for: predicates on rows, checked against the columns, and applied to frames.
 
-    where(stage="a", size=Between(None, 4096)) -> Where -> the loader's choice of blocks -> Where.keeps(frame), exact
+    where(stage="a", size=Between(None, 4096)) -> Where -> partitions.blocks() -> Where.keeps(frame), exact
 
 Invariants: a predicate is on values as `schema` has them; "" is null. A line of totals has sums of sizes and times, so
 predicates on these (schema.EACH) leave it out.

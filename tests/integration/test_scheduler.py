@@ -20,7 +20,7 @@ distributed = pytest.importorskip("distributed", reason="needs pip install 'tail
 
 import tailrace
 from support import trace_writer as tw
-from tailrace.analyzer.store import engine, loader, query
+from tailrace.analyzer.store import engine, partitions, query
 from tailrace.analyzer.store.figures import parse as parse_aggregate
 
 
@@ -223,7 +223,7 @@ def test_a_killed_worker_loses_and_doubles_no_run_of_a_store(cluster: Cluster, t
 
 
 def test_a_killed_worker_changes_nothing(cluster: Cluster, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "PARTITION_RAW_BYTES", 1)
+    monkeypatch.setattr(partitions, "PARTITION_RAW_BYTES", 1)
     run = tailrace.open(runs / "one")
     figures = [parse_aggregate(text) for text in ("count", "sum:size", "nunique:path")]
     here = query.aggregate(run, ["stage", "name"], figures)

@@ -11,7 +11,7 @@ import pytest
 
 import tailrace
 from support import trace_writer as tw
-from tailrace.analyzer.store import catalogue, loader
+from tailrace.analyzer.store import catalogue, partitions
 from tailrace.analyzer.util import memory
 from tailrace.errors import TraceError
 
@@ -119,10 +119,10 @@ def test_partitions_of_short_events_are_small(tmp_path: Path) -> None:
     most = 16 * MIB // 16
     rows = [("a", number, 100, 16 * MIB, most) for number in range(20)]
     found = catalogue.open_catalogue(run)
-    sizes = [sum(file.events for file in part) for part in loader._cut(found, rows)]
+    sizes = [sum(file.events for file in part) for part in partitions.cut(found, rows)]
     found.close()
     assert sum(sizes) == 20 * most
-    assert max(sizes) <= loader.PARTITION_RAW_BYTES // 128 + most
+    assert max(sizes) <= partitions.PARTITION_RAW_BYTES // 128 + most
 
 
 def test_a_partition_that_there_is_no_memory_for_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 import tailrace
 from support import trace_writer as tw
 from tailrace import _native
-from tailrace.analyzer.store import conditions, joining, loader, schema
+from tailrace.analyzer.store import conditions, joining, loader, partitions, schema
 from tailrace.errors import QueryError, TraceError
 
 
@@ -139,8 +139,8 @@ def test_partitions_are_balanced_and_lose_nothing(tmp_path: Path, monkeypatch: p
     files = {f"n-{i}-1": b"".join(stage_block("s", j * 100, 5 + j) for j in range(4)) for i in range(5)}
     run = tailrace.open(tw.make_run(tmp_path / "run", files))
     raw = run.info()["raw_bytes"]
-    monkeypatch.setattr(loader, "PARTITION_RAW_BYTES", raw // 6)
-    parts = loader.partitions(run._catalogue, conditions.Where())
+    monkeypatch.setattr(partitions, "PARTITION_RAW_BYTES", raw // 6)
+    parts = partitions.partitions(run._catalogue, conditions.Where())
     sizes = [sum(file.events for file in part) for part in parts]
     assert len(parts) in (6, 7) and sum(sizes) == 5 * (5 + 6 + 7 + 8) and max(sizes) <= 2 * sum(sizes) / 6
     frame = run.events()
@@ -149,7 +149,7 @@ def test_partitions_are_balanced_and_lose_nothing(tmp_path: Path, monkeypatch: p
 
 
 def test_categories_of_partitions_are_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "PARTITION_RAW_BYTES", 1)
+    monkeypatch.setattr(partitions, "PARTITION_RAW_BYTES", 1)
     files = {f"n-{i}-1": stage_block(stage, 0) for i, stage in enumerate(["a", None, "b"])}
     frame = tailrace.open(tw.make_run(tmp_path / "run", files)).events(columns=["stage", "name"])
     assert frame.npartitions == 3
@@ -206,7 +206,7 @@ def test_a_worker_elsewhere_does_not_leave_out_what_nobody_would_see(tmp_path: P
     data = stage_block("a", 0) + stage_block("b", 10, events=4)
     run = tailrace.open(tw.make_run(tmp_path / "run", {"n-7-1": data}))
     reading = loader.Reading(("name",), conditions.Where(), (), opened_in=("another", 1))
-    (part,) = loader.partitions(run._catalogue, conditions.Where())
+    (part,) = partitions.partitions(run._catalogue, conditions.Where())
     with pytest.raises(TraceError, match=r"n-7-1.*events"):
         loader.read_partition(part, reading=reading)
 

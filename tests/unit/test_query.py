@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import tailrace
 from support import trace_writer as tw
-from tailrace.analyzer.store import engine, loader, query
+from tailrace.analyzer.store import engine, loader, partitions, query
 from tailrace.analyzer.store.figures import ALL, COUNT
 from tailrace.analyzer.store.figures import parse as parse_aggregate
 from tailrace.cli import info as info_command
@@ -46,7 +46,7 @@ def write_run(directory: Path, rows: list[Any], per_block: int = 4) -> Any:
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(loader, "PARTITION_RAW_BYTES", 1)  # a partition a block
+    monkeypatch.setattr(partitions, "PARTITION_RAW_BYTES", 1)  # a partition a block
     return write_run(tmp_path / "run", ROWS)
 
 
@@ -131,7 +131,7 @@ def test_a_group_without_values(run: Any) -> None:
 def test_totals_do_not_depend_on_partitions(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, rows: list[Any], per_block: int
 ) -> None:
-    monkeypatch.setattr(loader, "PARTITION_RAW_BYTES", 1)
+    monkeypatch.setattr(partitions, "PARTITION_RAW_BYTES", 1)
     run = write_run(tmp_path_factory.mktemp("run") / "run", rows, per_block)
     got = query.aggregate(
         run, ["stage", "path"], [parse_aggregate(t) for t in ("count", "sum:size", "max:size", "p50:size")]
@@ -250,7 +250,7 @@ WIDE = [("a", "/x" if i % 2 else None, 10 * (i // 3) + i % 3, "r") for i in rang
 @pytest.fixture
 def wide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """4 partitions of 3 events, read one by one."""
-    monkeypatch.setattr(loader, "PARTITION_RAW_BYTES", 1)
+    monkeypatch.setattr(partitions, "PARTITION_RAW_BYTES", 1)
     monkeypatch.setattr(engine, "cores", lambda: 1)
     return write_run(tmp_path / "run", WIDE, per_block=3)
 

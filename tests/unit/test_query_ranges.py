@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import tailrace
 from support import trace_writer as tw
 from support.commands import run_cli
-from tailrace.analyzer.store import conditions, group_keys, loader, query
+from tailrace.analyzer.store import conditions, group_keys, partitions, query
 from tailrace.analyzer.util import quantities
 from tailrace.cli import query as query_command
 from tailrace.errors import QueryError, TailraceError
@@ -74,7 +74,7 @@ def test_shared_sums_add_up(
     width_us: int,
     rows_at_once: int,
 ) -> None:
-    monkeypatch.setattr(loader, "PARTITION_RAW_BYTES", 1)
+    monkeypatch.setattr(partitions, "PARTITION_RAW_BYTES", 1)
     if rows_at_once:  # by frames; else by the native reader
         monkeypatch.setattr(group_keys, "_ROWS_AT_ONCE", rows_at_once)
         monkeypatch.setattr(query, "summed", lambda *_, **__: None)

@@ -12,7 +12,7 @@ import pytest
 import tailrace
 from support import trace_writer as tw
 from tailrace.analyzer.edges import event_fold, name_table
-from tailrace.analyzer.store import conditions, engine, loader, query, usage
+from tailrace.analyzer.store import conditions, engine, loader, partitions, query, usage
 from tailrace.analyzer.store.figures import COUNT
 from tailrace.analyzer.store.figures import parse as parse_aggregate
 from tailrace.errors import QueryError
@@ -244,7 +244,7 @@ def test_some_counts_need_no_event(directory: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_threads_and_dask_give_the_same(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "PARTITION_RAW_BYTES", 1)
+    monkeypatch.setattr(partitions, "PARTITION_RAW_BYTES", 1)
     run = tailrace.open(directory)
     aggregates = [parse_aggregate(text) for text in ("count", "sum:size", "nunique:path", "p95:dur", "mean:size")]
 
