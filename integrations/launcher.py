@@ -7,6 +7,7 @@ core, run directory removed) is a line on stderr and never keeps the command fro
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypedDict, cast
 
@@ -91,7 +92,12 @@ class NodeSealer:
 
 def journals(run_dir: Path, env: Mapping[str, str] | None = None) -> list[Path]:
     """This user's journals of `run_dir` on this node."""
-    return [path for place in environment.journal_directories(run_dir, env) for path in place.glob("*.tj")]
+    found: list[Path] = []
+    for place in environment.journal_directories(run_dir, env):
+        # In a user namespace the number may be another user's, whose folder it is then.
+        with suppress(PermissionError):
+            found += place.glob("*.tj")
+    return found
 
 
 def pids_of(paths: Iterable[Path]) -> set[int]:

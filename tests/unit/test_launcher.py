@@ -264,3 +264,16 @@ def test_the_summary_counts_the_processes_of_a_nodes_file(tmp_path):
     summary = launcher.Summary()
     launcher.add_blocks(summary, run, before)
     assert (summary.events, summary.processes) == (1, 1)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be an ordinary user for a moment")
+def test_another_users_journals_under_ones_own_number_are_not_looked_for(tmp_path: Path) -> None:
+    """As in a user namespace, where the user's number is another one's outside."""
+    run, place = tmp_path / "run", tmp_path / "place"
+    (place / f"tailrace-{ID}").mkdir(parents=True, mode=0o700)
+    tmp_path.chmod(0o755)
+    os.seteuid(ID)
+    try:
+        assert launcher.journals(run, {"TAILRACE_JOURNAL_DIR": str(place)}) == []
+    finally:
+        os.seteuid(0)
