@@ -77,10 +77,11 @@ MANAGER_FILES = re.compile(
     r"|/\.nextflow/|/\.nextflow\.log[.0-9]*$|/\.command\.(begin|run|sh|tailrace|trace)$|/\.exitcode$"
     r"|/dask-(scratch|worker)-space[^/]*/([^/]+\.(dirlock|lock)$|[^/]+/(storage|shuffle-[^/]+)(/|$))"
     r"|/airflow\.(cfg|db(-\w+)?)$|^/dev/shm/plasma\w+$"
-    r"|/worker-\d+-\d+/(cached?/|worker\.stdout|(t|task)\.\d+/(function|map|argument|result|exec_parsl_function\.py)$"
-    r"|trash/[^/]+(/(function|map|argument|result|exec_parsl_function\.py|file-\d+-[0-9a-f]{32}-[^/]+))?$)"
+    r"|/worker-\d+-\d+/(cached?/|worker\.stdout|trash/[^/]+$|((t|task|func|libr)\.\d+|trash/[^/]+)"
+    r"/(function|map|argument|result|exec_parsl_function\.py|library_(code\.py|info\.clpk)|\.taskvine\.stdout"
+    r"|file-\d+-[0-9a-f]{32}-[^/]+)$)"
     r"|/function_data/\d{4,}/(function|map|result)$|-\d{20}-[^/]+/\d{4,}/(function|map|argument|result)$"
-    r"|/vine-logs/[^/]+$"
+    r"|/vine-(logs/[^/]+$|library-cache/)"
 )
 """Files that workflow managers keep for themselves: logs, locks, records, the scripts by which they start tasks; Ray's
 store of objects, which has its full size from the start; the caches of Work Queue's and TaskVine's workers, and Parsl's

@@ -51,9 +51,10 @@ MAKES = ("1", "w", "/data/out/a", "out/a")
 USES = ("2", "r", "/data/out/a", "./out/a")
 
 
-def test_data_passes_between_the_tasks_and_under_the_declared_name() -> None:
+@pytest.mark.parametrize("then", ["t.9", "task.9", "func.9"])
+def test_data_passes_between_the_tasks_and_under_the_declared_name(then: str) -> None:
     story = Story()
-    copied(story, "out/a")
+    copied(story, "out/a", then=f"{X}/{then}")
     assert flows(story, declared(MAKES, USES)) == {("1", "2", "/data/out/a", 100)}
 
 
