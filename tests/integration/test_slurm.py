@@ -236,8 +236,9 @@ def test_jobs_of_a_traced_program_are_in_its_run(cluster, tmp_path):
         "srun -J not --no-trace cat b > /dev/null\n"
         "env TAILRACE_TAGS=stage=other srun cat b > /dev/null\n"
     )
-    words = [*TAILRACE, "run", "-q", "-o", "run", "-t", "workflow=w", "--", "sh", "driver.sh"]
-    cluster.run(*words, cwd=tmp_path)
+    # Tests that run in the background ignore SIGINT, by which jobs that nobody waits for are told.
+    words = ["env", "--default-signal=INT", *TAILRACE, "run", "-q", "-o", "run", "-t", "workflow=w"]
+    cluster.run(*words, "--", "sh", "driver.sh", cwd=tmp_path)
     trace = Trace(tmp_path / "run")
     rows = {row for row in trace.tags(trace.events, "workflow", "stage") if row[1]}
     assert rows == {("w", "inner"), ("w", "direct"), ("w", "other")}
