@@ -348,6 +348,6 @@ WAYS: dict[str, Callable[[int, Path], Way]] = {
 }
 """The managers, by their names in docs/conformance.md."""
 
-MANY = {"Dask distributed": 300, "Parsl": 300, "Nextflow": 200, "Prefect": 500, "Ray": 500, "toil": 30, "Airflow": 60}
+MANY = {"Dask distributed": 300, "Parsl": 300, "Nextflow": 200, "Prefect": 500, "Ray": 500, "toil": 60, "Airflow": 300}
 """By how many tasks the larger workflow is larger, where it isn't by 100: a start whose cost varies needs more for the
 same deviation, and tasks of some hundred milliseconds need fewer."""
