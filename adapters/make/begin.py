@@ -1,6 +1,9 @@
-"""Begins the declarations of one make, for tailrace.mk: `tailrace adapter make --begin MAKEFILE VERSION`."""
+"""Begins the declarations of one make, for tailrace.mk: `tailrace adapter make --begin MAKEFILE VERSION MAKEFILES`."""
 
+import os
+import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tailrace import context, hashed_names
@@ -10,26 +13,39 @@ from tailrace.integrations.declared_log import DeclaredLog
 from tailrace.integrations.messages import say
 from tailrace.integrations.task_tags import tag_value
 from tailrace.integrations.workflow import unused_name
+from tailrace.make.rules import Rule, rules
+
+_GROUPED = (4, 3)
+"""The first version of make that knows `&:`."""
 
 
-def begin(makefile: str, version: str) -> str:
-    """The tags of its targets, and the file to which their declarations are appended: two words, without blanks the
-    first; "" where make isn't traced, or the file can't be written."""
+def begin(makefile: str, version: str, makefiles: str) -> bytes:
+    """Words for tailrace.mk: the tags of its targets, its rules with several targets as lines of a makefile, encoded,
+    and the file, which may have blanks, to which the declarations are appended; b"" where make isn't traced, or that
+    file can't be written.
+
+    makefiles: $(MAKEFILE_LIST), of which tailrace.mk leaves out what a compiler wrote.
+    """
     directory = context.run_directory() if context.active() else None
     if directory is None:
-        return ""
+        return b""
     try:
         # The shell of a recipe declares its target itself (sh).
         hashed_names.refuse(directory, "make's targets are neither declared nor tagged")
     except UsageError as error:
         say(str(error))
-        return ""
+        return b""
     name = unused_name(Path(directory), tag_value(workflow_name(makefile)))
     log = DeclaredLog(directory, "make")
     config = {"makefile": makefile, "cwd": str(Path.cwd()), "ends": False}
     log.write("workflow", workflow=name, manager="make", version=version, t_ns=time.time_ns(), config=config)
     log.close()
-    return f"{tag_strings.encode({'workflow': name})} {log.path}" if log.path is not None and not log.lost else ""
+    if log.path is None or log.lost:
+        return b""
+    found = rules(
+        [path for path in listed(makefiles) if path.name != "tailrace.mk"], grouped=_number(version) >= _GROUPED
+    )
+    return os.fsencode(f"{tag_strings.encode({'workflow': name})} ={_word(lines(found))} {log.path}")
 
 
 def workflow_name(makefile: str) -> str:
@@ -37,3 +53,41 @@ def workflow_name(makefile: str) -> str:
     path = Path(makefile).absolute()
     plain = path.name.lower() in ("makefile", "gnumakefile")
     return (path.parent.name if plain else path.stem) or "make"
+
+
+def listed(makefiles: str) -> list[Path]:
+    """The files of a list of make's, which separates by blanks what may have blanks itself: such a name is put together
+    again where there is such a file."""
+    found: list[Path] = []
+    part = ""
+    for word in makefiles.split():
+        part = f"{part} {word}" if part else word
+        if Path(part).exists():
+            found.append(Path(part))
+            part = ""
+    return found + [Path(word) for word in part.split()]
+
+
+def lines(found: Sequence[Rule]) -> str:
+    """What has tailrace.mk expand the rules' targets."""
+    text: list[str] = []
+    for rule in found:
+        text += [line for level in rule.conditions for line in level]
+        if rule.names or rule.unknown:
+            # A value of the command line or the environment may do what those of makefiles were refused for.
+            text.append(
+                f"ifeq ($(call tailrace_doubt,{' '.join(sorted(rule.names))},{' '.join(sorted(rule.unknown))}),)"
+            )
+        text += [f"tailrace_targets := {rule.targets}", f"tailrace_from := {rule.sources}"]
+        text.append("$(tailrace_grouped_rule)" if rule.grouped else "$(tailrace_pattern_rule)")
+        text += ["endif"] * (bool(rule.names or rule.unknown) + len(rule.conditions))
+    return "\n".join(text)
+
+
+def _word(text: str) -> str:
+    return text.replace("%", "%25").replace("\n", "%0A").replace(" ", "%20").replace("\t", "%20")
+
+
+def _number(version: str) -> tuple[int, ...]:
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return tuple(int(part) for part in found.groups()) if found else (0,)

@@ -6,7 +6,10 @@
 
 ifeq ($(findstring n,$(firstword -$(MAKEFLAGS))),)
 tailrace_folder := $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST))))
-tailrace_begun := $(shell tailrace adapter make --begin '$(subst ','\'',$(firstword $(MAKEFILE_LIST)))' '$(MAKE_VERSION)')
+tailrace_quote = '$(subst ','\'',$1)'
+tailrace_begun := $(shell tailrace adapter make --begin \
+  $(call tailrace_quote,$(firstword $(MAKEFILE_LIST))) '$(MAKE_VERSION)' \
+  $(call tailrace_quote,$(wordlist 1,400,$(filter-out %.d,$(MAKEFILE_LIST)))))
 
 ifneq ($(tailrace_begun),)
 tailrace_nothing :=
@@ -27,17 +30,21 @@ tailrace_word = =$(call tailrace_5,$(call tailrace_4,$(call tailrace_3,$(call ta
 
 tailrace_shell := $(SHELL) $(.SHELLFLAGS)
 tailrace_tags := $(call tailrace_word,$(firstword $(tailrace_begun)))
-tailrace_file := $(call tailrace_word,$(subst $(firstword $(tailrace_begun))$(tailrace_20),,$(tailrace_begun)))
+tailrace_rules := $(word 2,$(tailrace_begun))
+tailrace_file := $(call tailrace_word,$(subst $(wordlist 1,2,$(tailrace_begun))$(tailrace_20),,$(tailrace_begun)))
 # The targets whose recipes have begun, encoded, with ":" in the place of "%", which is a pattern; those with blanks again.
 tailrace_seen :=
 tailrace_spaced :=
 tailrace_key = $(subst %,:,$(call tailrace_word,$1))
 tailrace_add = $(eval tailrace_seen += $1)$(if $(findstring :20,$1),$(eval tailrace_spaced += $1))
-tailrace_first = $(if $(filter $(tailrace_key),$(tailrace_seen)),again,first$(call tailrace_add,$(tailrace_key)))
+# Then the further targets of its recipe.
+tailrace_first = $(if $(filter $(tailrace_key),$(tailrace_seen)),again =,first$(call tailrace_add,$(tailrace_key)) =)
 # Of a list of prerequisites those that are such targets. make separates names by blanks, which they may have themselves.
-tailrace_plain = $(filter $(tailrace_seen),$(foreach one,$1,$(call tailrace_key,$(one))))
+tailrace_plain = $(filter $(tailrace_seen) $(tailrace_mates),$(foreach one,$1,$(call tailrace_key,$(one))))
 tailrace_blank = $(foreach one,$(tailrace_spaced),$(if $(findstring $(patsubst =%,%,$(one)),$(tailrace_key)),$(one)))
-tailrace_made = $(subst $(tailrace_20),%0A,$(subst :,%,$(sort $(tailrace_plain) $(tailrace_blank))))
+tailrace_made = $(subst $(tailrace_20),%0A,$(subst :,%,$(call tailrace_makers,$(sort $(tailrace_plain) $(tailrace_blank)))))
+tailrace_makers = $1
+tailrace_mates :=
 # The pattern of a target's rule: make tells the stem alone, which a name may have at several places.
 tailrace_try = $(subst $1$*$2,$1%$2,/$@.)
 tailrace_or = $(if $(subst /$@.,,$1),$1,$2)
@@ -50,7 +57,61 @@ tailrace_words = $(call tailrace_word,$@) $(call tailrace_word,$(tailrace_stage)
   $(call tailrace_word,$(CURDIR)) $(call tailrace_word,$(call tailrace_few,$^)) $(call tailrace_word,$(call tailrace_few,$|)) \
   %0A$(call tailrace_made,$(call tailrace_few,$^ $|))%0A
 
+ifneq ($(tailrace_rules),=)
+# Rules that make several targets by one recipe (rules.py finds them): of a pattern's rule tailrace_rule_N and
+# tailrace_from_N are its patterns and those of its prerequisites, of a grouped one tailrace_rule_N its targets.
+define tailrace_0A
+
+
+endef
+tailrace_doubt = $(strip $(foreach one,$2,$(findstring $$,$(value $(one)))) \
+  $(foreach one,$1,$(if $(filter file override,$(origin $(one))),,$(findstring $$,$(value $(one))))))
+# Names as make reads them in a makefile, with "\ " and "\:", to keys.
+tailrace_text = $(patsubst =%,%,$(call tailrace_word,$(strip $1)))
+tailrace_split = $(subst %20,$(tailrace_20),$(subst %5C%3A,%3A,$(subst %5C%20,~,$(tailrace_text))))
+tailrace_keys = $(patsubst =./%,=%,$(addprefix =,$(subst %,:,$(subst ~,%20,$(tailrace_split)))))
+tailrace_number :=
+tailrace_patterns :=
+tailrace_grouped :=
+tailrace_keep = $(eval tailrace_number += x)$(eval tailrace_rule_$(words $(tailrace_number)) := $(tailrace_now))
+tailrace_pattern = $(eval tailrace_patterns += $(words $(tailrace_number))) \
+  $(eval tailrace_from_$(words $(tailrace_number)) := $(call tailrace_keys,$(tailrace_from)))
+tailrace_group = $(foreach one,$(tailrace_now),$(eval tailrace_grouped += $(one)>$(words $(tailrace_number))))
+tailrace_several = $(eval tailrace_now := $(call tailrace_keys,$(tailrace_targets)))$(word 2,$(tailrace_now))
+tailrace_others = $(strip $(foreach one,$(tailrace_now),$(if $(findstring :25,$(one)),,$(one))))
+tailrace_pattern_rule = $(if $(tailrace_several),$(if $(tailrace_others),,$(tailrace_keep)$(tailrace_pattern)))
+tailrace_either = $(if $(tailrace_others),$(tailrace_group),$(tailrace_pattern))
+tailrace_grouped_rule = $(if $(tailrace_several),$(tailrace_keep)$(tailrace_either))
+$(eval $(subst %25,%,$(subst %20,$(tailrace_20),$(subst %0A,$(tailrace_0A),$(patsubst =%,%,$(tailrace_rules))))))
+
+# A pattern with the stem, which may begin with folders: where the pattern has none they come first.
+tailrace_fill = $(if $(findstring /,$1),$(subst :25,$2,$1),=$(tailrace_in)$(subst :25,$(notdir $2),$(patsubst =%,%,$1)))
+tailrace_in = $(if $(findstring /,$2),$(dir $2))
+# The files of a list, each between blanks, without folders: VPATH changes those of prerequisites.
+tailrace_files = :20$(subst /,:20,$(patsubst =%,%,$(tailrace_key))):20
+tailrace_name = $(notdir $(subst :25,$2,$(patsubst =%,/%,$1)))
+tailrace_lacks = $(strip $(foreach one,$1,$(if $(findstring :20$(call tailrace_name,$(one),$2):20,$3),,x)))
+tailrace_of_rule = $(if $(filter $1,$2),$(filter-out $1,$2))
+tailrace_of_pattern = $(foreach rule,$(tailrace_patterns),$(if $(call tailrace_lacks,$(tailrace_from_$(rule)),$2,$3),, \
+  $(call tailrace_of_rule,$1,$(foreach one,$(tailrace_rule_$(rule)),$(call tailrace_fill,$(one),$2)))))
+tailrace_rules_of = $(patsubst $1>%,%,$(filter $1>%,$(tailrace_grouped)))
+tailrace_of_group = $(foreach rule,$(tailrace_rules_of),$(filter-out $1,$(tailrace_rule_$(rule))))
+tailrace_also = $(sort $(call tailrace_of_group,$1) \
+  $(if $*,$(call tailrace_of_pattern,$1,$(patsubst =%,%,$(call tailrace_key,$*)),$(call tailrace_files,$^))))
+# The targets that another one's recipe makes, and with ">" that one.
+tailrace_mates :=
+tailrace_makes :=
+tailrace_mate = $(eval tailrace_mates += $1)$(eval tailrace_makes += $1>$2)$(tailrace_space)
+tailrace_space = $(if $(findstring :20,$1),$(eval tailrace_spaced += $1))
+tailrace_also_of = $(foreach one,$(tailrace_also),$(call tailrace_mate,$(one),$1)$(one))
+tailrace_listed = =$(subst $(tailrace_20),%0A,$(subst :,%,$(patsubst =%,%,$(strip $1))))
+tailrace_new = first$(call tailrace_add,$1) $(call tailrace_listed,$(call tailrace_also_of,$1))
+tailrace_first = $(if $(filter $(tailrace_key),$(tailrace_seen)),again =,$(call tailrace_new,$(tailrace_key)))
+tailrace_maker = $(if $(filter $1,$(tailrace_seen)),,$(patsubst $1>=%,:0A:3E%,$(filter $1>%,$(tailrace_makes))))
+tailrace_makers = $(foreach one,$1,$(one)$(subst $(tailrace_20),,$(call tailrace_maker,$(one))))
+endif
+
 SHELL := $(tailrace_folder)/sh
-.SHELLFLAGS = --tailrace $(tailrace_tags) $(tailrace_file) $(if $@,$(tailrace_words),= = again = = = =) $(tailrace_shell)
+.SHELLFLAGS = --tailrace $(tailrace_tags) $(tailrace_file) $(if $@,$(tailrace_words),= = again = = = = =) $(tailrace_shell)
 endif
 endif
