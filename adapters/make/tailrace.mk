@@ -111,6 +111,14 @@ tailrace_maker = $(if $(filter $1,$(tailrace_seen)),,$(patsubst $1>=%,:0A:3E%,$(
 tailrace_makers = $(foreach one,$1,$(one)$(subst $(tailrace_20),,$(call tailrace_maker,$(one))))
 endif
 
+# make tries to remake each makefile by the makefile's own patterns; this one is an installation's. It is never the
+# default goal, and names that would not be one target are left alone.
+ifneq ($(.DEFAULT_GOAL),)
+ifeq ($(subst =$(lastword $(MAKEFILE_LIST)),,$(call tailrace_word,$(lastword $(MAKEFILE_LIST)))),)
+$(lastword $(MAKEFILE_LIST)): ;
+endif
+endif
+
 SHELL := $(tailrace_folder)/sh
 .SHELLFLAGS = --tailrace $(tailrace_tags) $(tailrace_file) $(if $@,$(tailrace_words),= = again = = = = =) $(tailrace_shell)
 endif

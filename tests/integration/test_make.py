@@ -133,3 +133,12 @@ def test_oneshell(tmp_path: Path) -> None:
     assert done.stdout == "/\n", done.stderr
     lines: list[Any] = read_declared(tmp_path / "run")
     assert [line["task"] for line in lines if line["type"] == "task"] == ["all"]
+
+
+def test_make_remakes_no_file_of_the_adapter(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("all: own.mk\n%.mk: source\n\techo $@ >> remade\n")
+    (tmp_path / "source").touch()
+    words = ["make", "-f", "Makefile", "-f", run_cli("adapter", "make").stdout.strip()]
+    done = run_cli("run", "-o", tmp_path / "run", "--", *words, cwd=tmp_path, env=active_environment())
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "remade").read_text() == "own.mk\n"
