@@ -19,6 +19,7 @@ import pytest
 
 import tailrace
 from support import trace_writer as tw
+from support.store_parts import DAY, EXPECTED, make_store, put, seen
 from tailrace.analyzer.runstore import compaction, opening, overview, parts
 from tailrace.analyzer.runstore.columns import arrow_schema
 from tailrace.analyzer.runstore.entries import current
@@ -26,36 +27,10 @@ from tailrace.analyzer.runstore.parts import Access, Entry
 from tailrace.analyzer.runstore.store import Store, open_store
 from tailrace.errors import QueryError, RunError, UsageError
 
-DAY = "2026-11-20"
-
-
-def put(store: Path, number: int, indexed_ns: int = 1, day: str = DAY, access: Access | None = None) -> Entry:
-    """An entry of the run `number`, whose `events` are its time of indexing."""
-    entry = Entry(f"{number:032x}", indexed_ns, secrets.token_hex(8))
-    access = access or Access(os.geteuid())
-    row = {"run": entry.run, "entry": entry.name, "indexed_ns": indexed_ns, "events": indexed_ns}
-    with parts.publishing(parts.place_of(store, access, day), entry.name, access) as scratch:
-        parts.write(scratch, {"runs": pa.Table.from_pylist([row], schema=arrow_schema("runs"))})
-    return entry
-
-
-def seen(store: Path) -> Counter[tuple[int, int]]:
-    """(run, time of indexing) -> rows."""
-    rows = Store(store).read("runs", ["run", "events"]).to_pylist()
-    return Counter((int(row["run"], 16), row["events"]) for row in rows)
-
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """Four runs, one of them indexed twice."""
-    parts.create(tmp_path / "store")
-    for number in range(4):
-        put(tmp_path / "store", number)
-    put(tmp_path / "store", 3, indexed_ns=2)
-    return tmp_path / "store"
-
-
-EXPECTED = Counter({(n, 2 if n == 3 else 1): 1 for n in range(4)})
+    return make_store(tmp_path / "store")
 
 
 def at_step(step: int, act: Callable[[], None], work: Callable[[], object]) -> bool:
@@ -430,87 +405,3 @@ def test_a_private_store_is_not_shared_later(store: Path) -> None:
     with pytest.raises(UsageError, match="exists and is not shared"):
         parts.create(store, shared=True)
     parts.create(store)
-
-
-# --- whose data is whose ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("modes", "expected"),
-    [
-        ((0o700, 0o700, 0o600), 0o700),
-        ((0o755, 0o750, 0o640), 0o750),
-        ((0o755, 0o755, 0o644), 0o755),
-        ((0o755, 0o755, 0o600), 0o700),
-        ((0o755, 0o705, 0o604), 0o705),
-        ((0o700, 0o755, 0o644), 0o700),
-        ((0o711, 0o755, 0o644), 0o755),
-    ],
-    ids=lambda value: "-".join(f"{one:o}" for one in value) if isinstance(value, tuple) else None,
-)
-def test_who_may_read_a_run_may_read_its_rows(modes: tuple[int, int, int], expected: int) -> None:
-    """modes: of the directory above, of the run's directories, of its files."""
-    above = Path("/tmp") / f"tailrace-store-{secrets.token_hex(4)}"  # its parents let all pass
-    run = above / "run"
-    (run / "trace").mkdir(parents=True)
-    try:
-        for path in (run / "run.json", run / "trace" / "a.pfw.gz"):
-            path.touch()
-            path.chmod(modes[2])
-        for path in (run / "trace", run):
-            path.chmod(modes[1])
-        above.chmod(modes[0])
-        access = parts.access_of(run, shared=True)
-        assert access.mode == expected
-        assert access.gid == (run.stat().st_gid if expected & 0o050 == 0o050 else -1)
-        assert parts.access_of(run, shared=False) == Access(os.geteuid())
-    finally:
-        shutil.rmtree(above)
-
-
-@pytest.mark.parametrize("closed", ["declared", "accounts/a.json", "hosts", "manifest/node.jsonl"])
-def test_rights_are_those_of_all_that_a_run_is_read_from(closed: str) -> None:
-    above = Path("/tmp") / f"tailrace-store-{secrets.token_hex(4)}"  # its parents let all pass
-    run = above / "run"
-    (run / "trace").mkdir(parents=True)
-    try:
-        for name in ("run.json", "declared/a.jsonl", "accounts/a.json", "hosts/a.json", "manifest/node.jsonl"):
-            (run / name).parent.mkdir(exist_ok=True)
-            (run / name).touch()
-        for path in (above, *above.rglob("*")):
-            path.chmod(0o755 if path.is_dir() else 0o644)
-        assert parts.access_of(run, shared=True).mode == 0o755
-        (run / closed).chmod(0o700 if (run / closed).is_dir() else 0o600)
-        assert parts.access_of(run, shared=True).mode == 0o700
-    finally:
-        shutil.rmtree(above)
-
-
-def test_parts_have_the_mode_of_their_runs(tmp_path: Path) -> None:
-    parts.create(tmp_path / "store", shared=True)
-    for access, mode in ((Access(os.geteuid()), 0o600), (Access(os.geteuid(), 0o755, os.getegid()), 0o644)):
-        entry = put(tmp_path / "store", mode, access=access)
-        place = parts.place_of(tmp_path / "store", access, DAY) / entry.name
-        assert stat.S_IMODE((place / "runs.parquet").stat().st_mode) == mode
-        assert stat.S_IMODE(place.stat().st_mode) == access.mode
-        assert stat.S_IMODE(place.parent.parent.stat().st_mode) == access.mode
-    assert stat.S_IMODE((tmp_path / "store" / "data").stat().st_mode) == 0o1777
-
-
-def test_a_directory_that_others_may_write_to_is_not_believed(store: Path) -> None:
-    (folder,) = (store / "data").iterdir()
-    folder.chmod(0o777)
-    assert not seen(store)
-    assert any("others may write" in text for text in Store(store).problems)
-
-
-def test_nobody_speaks_for_another_user(store: Path) -> None:
-    """A folder with another user's name is left out, and one in the place of a link, too."""
-    stranger = store / "data" / "u4242-700"
-    (own,) = (store / "data").iterdir()
-    shutil.copytree(own, stranger)
-    (store / "data" / "u4243-700").symlink_to(own)
-    if os.geteuid() != 0:
-        assert seen(store) == EXPECTED
-        assert any("u4242" in text for text in Store(store).problems)
-    assert any("u4243-700: it is not a directory" in text for text in Store(store).problems)
