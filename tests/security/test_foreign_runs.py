@@ -5,11 +5,9 @@ Two users: the one who opens (these tests' own), and `STRANGER`, in whose direct
 
 import os
 import shutil
-import signal
 import sqlite3
 import stat
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -27,7 +25,6 @@ from tailrace import _native
 from tailrace.analyzer.edges import edge_cache
 from tailrace.analyzer.store import catalogue
 from tailrace.analyzer.util import ownership
-from tailrace.integrations import recovery, user_process
 
 SECRET = "secret-d41d8cd98f"
 
@@ -39,19 +36,11 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "tailrace"
 
 
-def make_run(directory: Path) -> Path:
-    lines = [
-        tw.file_line("f1", "/data/in"),
-        tw.event(ts_us=tw.T0_US + 10, stage="s", dir="r", size=5, fhash="f1", ret=5),
-    ]
-    return tw.make_run(directory, {"n-7-1": tw.block(lines)})
-
-
 @pytest.fixture
 def foreign() -> Iterator[Path]:
     """A run of a stranger's, in a directory of his that everybody may enter."""
     place = Path(tempfile.mkdtemp(prefix="tailrace-stranger-"))
-    run = make_run(place / "run")
+    run = tw.small_run(place / "run")
     give(place)
     yield run
     shutil.rmtree(place)
@@ -102,7 +91,7 @@ def test_a_link_in_the_place_of_the_catalogue_is_not_followed(foreign: Path, tmp
 
 
 def test_a_catalogue_that_another_user_may_write_is_not_used(tmp_path: Path, cache: Path) -> None:
-    run = make_run(tmp_path / "run")
+    run = tw.small_run(tmp_path / "run")
     assert tailrace.open(run).info()["events"] == 1
     with closing(sqlite3.connect(run / catalogue.FILE_NAME)) as forged:
         forged.execute("UPDATE blocks SET calls = 99")
@@ -120,7 +109,7 @@ def test_catalogues_that_nobody_uses_leave_the_cache(tmp_path: Path, cache: Path
     for path in (old, other):
         path.write_text("")
         os.utime(path, (1, 1))
-    run = make_run(tmp_path / "run")
+    run = tw.small_run(tmp_path / "run")
     run.chmod(0o777)
     tailrace.open(run)
     assert not old.exists()
@@ -134,7 +123,7 @@ def test_catalogues_that_nobody_uses_leave_the_cache(tmp_path: Path, cache: Path
     "bait", ["trace/b.pfw.gz", "trace/b.pfw", "trace", "run.json", "accounts/a.json", "declared/a.jsonl", "declared"]
 )
 def test_a_link_in_a_run_is_refused_and_named(tmp_path: Path, bait: str) -> None:
-    run = make_run(tmp_path / "run")
+    run = tw.small_run(tmp_path / "run")
     secret = tmp_path / "private"
     if "." in bait:
         secret.write_text(f'{{"command": ["{SECRET}"], "type": "{SECRET}", "host": "{SECRET}"}}\n')
@@ -156,7 +145,7 @@ def test_a_link_in_a_run_is_refused_and_named(tmp_path: Path, bait: str) -> None
 
 @pytest.mark.root("gives files to another user")
 def test_a_file_of_another_user_is_refused_and_named(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run")
+    run = tw.small_run(tmp_path / "run")
     (run / "trace" / "b.pfw.gz").write_bytes(tw.block([tw.event(stage=SECRET)]))
     os.chown(run / "trace" / "b.pfw.gz", STRANGER, STRANGER)
     said = everything(run)
@@ -183,7 +172,7 @@ def test_a_hard_link_to_a_file_of_root_is_refused_and_named(tmp_path: Path, fore
 
 def test_a_hard_link_in_journals_is_not_written(tmp_path: Path) -> None:
     """Neither one in the own directory, to a file of any form, nor one in a trace folder."""
-    run = make_run(tmp_path / "run")
+    run = tw.small_run(tmp_path / "run")
     victim = tmp_path / "victim"
     victim.write_bytes(SECRET.encode() * 1000)
     journals = Path(_native.journal_directory(str(run.resolve()), str(tmp_path)))
@@ -196,7 +185,7 @@ def test_a_hard_link_in_journals_is_not_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["trace/b.pfw.gz", "run.json", "accounts/a.json", "declared/a.jsonl"])
 def test_a_fifo_or_a_device_does_not_block_a_reader(tmp_path: Path, name: str) -> None:
-    run = make_run(tmp_path / "run")
+    run = tw.small_run(tmp_path / "run")
     place = run / name
     place.parent.mkdir(exist_ok=True)
     place.unlink(missing_ok=True)
@@ -207,7 +196,7 @@ def test_a_fifo_or_a_device_does_not_block_a_reader(tmp_path: Path, name: str) -
 
 
 def test_a_run_of_devices_is_no_endless_file(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run")
+    run = tw.small_run(tmp_path / "run")
     (run / "run.json").unlink()
     with (run / "run.json").open("w") as file:
         file.truncate(1 << 40)
@@ -227,7 +216,7 @@ def received(run: Path, place: Path) -> Path:
 
 
 def test_a_catalogue_that_came_with_a_run_is_not_believed(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run")
+    run = tw.small_run(tmp_path / "run")
     tailrace.open(run)
     with closing(sqlite3.connect(run / catalogue.FILE_NAME)) as forged:
         forged.execute("UPDATE blocks SET calls = 99")
@@ -253,7 +242,7 @@ def test_a_catalogue_that_came_with_a_run_is_not_believed(tmp_path: Path) -> Non
     ids=["view", "trigger", "endless", "column", "index"],
 )
 def test_a_catalogue_with_other_tables_is_made_anew(tmp_path: Path, forgery: str) -> None:
-    run = make_run(tmp_path / "run")
+    run = tw.small_run(tmp_path / "run")
     tailrace.open(run)
     with closing(sqlite3.connect(run / catalogue.FILE_NAME)) as forged:
         forged.execute("UPDATE blocks SET calls = 99")
@@ -263,7 +252,7 @@ def test_a_catalogue_with_other_tables_is_made_anew(tmp_path: Path, forgery: str
 
 
 def test_wild_offsets_in_a_stored_edge_table_are_found(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run")
+    run = tw.small_run(tmp_path / "run")
     counts = tailrace.open(run).edges().counts
     with closing(sqlite3.connect(run / catalogue.FILE_NAME)) as forged:
         stored = dict(forged.execute("SELECT name, data FROM edge_tables"))
@@ -344,7 +333,7 @@ def test_a_run_directory_where_others_may_add_files_is_refused(tmp_path: Path, m
 
 @pytest.mark.parametrize("name", ["trace", "declared", "accounts"])
 def test_a_linked_folder_of_a_run_is_not_written_to(tmp_path: Path, name: str) -> None:
-    run = make_run(tmp_path / "run")
+    run = tw.small_run(tmp_path / "run")
     shutil.rmtree(run / name, ignore_errors=True)
     (tmp_path / "elsewhere").mkdir()
     (run / name).symlink_to(tmp_path / "elsewhere")
@@ -355,7 +344,7 @@ def test_a_linked_folder_of_a_run_is_not_written_to(tmp_path: Path, name: str) -
 
 @pytest.mark.parametrize("place", ["/dev/zero", "fifo"])
 def test_a_run_json_that_never_ends_does_not_stop_the_next_run(tmp_path: Path, place: str) -> None:
-    run = make_run(tmp_path / "run")
+    run = tw.small_run(tmp_path / "run")
     (run / "run.json").unlink()
     os.mkfifo(run / "run.json") if place == "fifo" else (run / "run.json").symlink_to(place)
     words = [*TAILRACE, "run", "-o", str(run), "--", "true"]
@@ -368,124 +357,11 @@ def test_a_cache_whose_parents_others_may_replace_is_not_used(tmp_path: Path, mo
     shared.mkdir()
     shared.chmod(0o777)
     monkeypatch.setenv("XDG_CACHE_HOME", str(shared / "home"))
-    run = make_run(tmp_path / "run")
+    run = tw.small_run(tmp_path / "run")
     run.chmod(0o777)
     assert tailrace.open(run).info()["events"] == 1
     assert ownership.private_cache() is None
     assert [path for path in shared.rglob("*") if path.is_file()] == []
-
-
-# ---- against the launcher -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "header",
-    [{"read": "x"}, {"lost": {"x": "y"}}, {"lost": [[1]]}, {"process": "abc"}, {"events": None}],
-    ids=["text", "losses", "list", "process", "null"],
-)
-def test_a_forged_header_does_not_change_the_commands_exit_code(tmp_path: Path, header: dict[str, object]) -> None:
-    (tmp_path / "forged").write_bytes(tw.block([tw.event()], header))
-    run = tmp_path / "run"
-    script = f"cp {tmp_path}/forged {run}/trace/n-9-1.pfw.gz; exit 7"
-    words = [*TAILRACE, "run", "-o", str(run), "--", "sh", "-c", script]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 7, done.stderr
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("bytes_left", [0, 100, 4096, 20000])
-def test_a_journal_that_is_cut_does_not_change_the_commands_exit_code(tmp_path: Path, bytes_left: int) -> None:
-    """Reading a mapping behind the end of its file would end the launcher by SIGBUS."""
-    script = f"""
-sleep 100 & pid=$!
-until ls {tmp_path}/tailrace-*/*/*-$pid-*.tj > {tmp_path}/found 2> /dev/null; do sleep 0.02; done
-kill -9 $pid; wait $pid 2> /dev/null
-truncate -s {bytes_left} $(cat {tmp_path}/found)
-cp $(cat {tmp_path}/found) {tmp_path}/cut
-exit 7
-"""
-    words = [*TAILRACE, "run", "-o", str(tmp_path / "run"), "--", "sh", "-c", script]
-    environment = {**os.environ, "TAILRACE_JOURNAL_DIR": str(tmp_path)}
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=120)
-    assert (tmp_path / "cut").stat().st_size == bytes_left
-    assert (done.returncode, "Traceback" in done.stderr) == (7, False), done.stderr
-
-
-def test_a_looping_link_in_a_run_does_not_keep_a_command_from_running(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run")
-    (run / "trace" / "a.pfw.gz").symlink_to("a.pfw.gz")
-    words = [*TAILRACE, "run", "-o", str(run), "--", "sh", "-c", "echo ran; exit 7"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (7, "ran\n"), done.stderr
-
-
-@pytest.mark.root("gives directories to another user")
-def test_a_link_in_the_place_of_an_announced_users_directory_is_not_followed(tmp_path: Path) -> None:
-    """That user may put one there at any moment, so that root removes a directory in its target."""
-    run = make_run(tmp_path / "run")
-    journals = Path(_native.journal_directory(str(run.resolve()), str(tmp_path)))
-    journals.mkdir(mode=0o700, parents=True)
-    (journals / f"{STRANGER}.uid").touch()
-    (tmp_path / "target" / journals.name).mkdir(parents=True)
-    for path in (tmp_path / "target", tmp_path / "target" / journals.name):
-        os.chown(path, STRANGER, STRANGER)
-    (tmp_path / f"tailrace-{STRANGER}").symlink_to(tmp_path / "target")
-    _native.seal_journals(str(run), str(tmp_path))
-    assert (tmp_path / "target" / journals.name).is_dir()
-    (tmp_path / f"tailrace-{STRANGER}").unlink()
-    (tmp_path / "target").rename(tmp_path / f"tailrace-{STRANGER}")
-    _native.seal_journals(str(run), str(tmp_path))
-    assert not (tmp_path / f"tailrace-{STRANGER}" / journals.name).exists(), "an empty one of his own is removed"
-
-
-@pytest.mark.root("becomes another user")
-@pytest.mark.parametrize("when", ["at the end", "never ends"])
-def test_a_user_who_stops_the_sealing_of_his_journals_does_not_stop_root(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
-) -> None:
-    """The process that seals for a user has his rights, so he may send it SIGSTOP."""
-
-    def stop(*_: object) -> list[recovery.Recovered]:
-        os.kill(os.getpid(), signal.SIGSTOP)
-        return []
-
-    monkeypatch.setattr(user_process, "END_S", 0.5)
-    if when == "at the end":
-        monkeypatch.setattr(os, "_exit", stop)
-    else:
-        monkeypatch.setattr(recovery, "_ONE_USER_S", 2)
-        monkeypatch.setattr(recovery, "_seal_users", stop)
-
-    def hangs(*_: object) -> None:
-        raise TimeoutError
-
-    signal.signal(signal.SIGALRM, hangs)
-    signal.alarm(300)
-    try:
-        (found,) = recovery._as_user(STRANGER, [tmp_path], remove=False)
-    finally:
-        signal.alarm(0)
-    why = {"at the end": "killed, since its process did not end", "never ends": "not done within 2 s"}[when]
-    assert found.fault == f"sealing as user {STRANGER} failed: {why}"
-
-
-def test_who_opens_journals_does_not_end_the_sealer(tmp_path: Path) -> None:
-    """A lease that is broken sends its holder SIGIO, which would end it."""
-    run = make_run(tmp_path / "run")
-    journals = Path(_native.journal_directory(str(run.resolve()), "/dev/shm"))
-    journals.mkdir(mode=0o700, parents=True)
-    try:
-        for number in range(3000):
-            (journals / f"z{number}.tj").touch()
-        opens = "import os, sys\nwhile True:\n for n in os.listdir(sys.argv[1]):\n  try: os.close(os.open("
-        opens += "sys.argv[1] + '/' + n, os.O_WRONLY | os.O_NONBLOCK))\n  except OSError: pass"
-        opener = subprocess.Popen([sys.executable, "-c", opens, str(journals)])
-        done = subprocess.run([*TAILRACE, "seal", str(run)], capture_output=True, text=True, check=False)
-        opener.kill()
-        opener.wait()
-        assert done.returncode == 0, (done.returncode, done.stderr)
-    finally:
-        shutil.rmtree(journals, ignore_errors=True)
 
 
 # ---- what is printed ------------------------------------------------------------------------------------------------

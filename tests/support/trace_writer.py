@@ -145,3 +145,12 @@ def make_run(directory: Path, files: dict[str, bytes], run_json: dict[str, Any] 
     for name, text in declared.items():
         (directory / "declared" / f"{name}.jsonl").write_text(text)
     return directory
+
+
+def small_run(directory: Path) -> Path:
+    """A run of one process, whose stage "s" reads 5 bytes of /data/in."""
+    lines = [
+        file_line("f1", "/data/in"),
+        event(ts_us=T0_US + 10, stage="s", dir="r", size=5, fhash="f1", ret=5),
+    ]
+    return make_run(directory, {"n-7-1": block(lines)})
