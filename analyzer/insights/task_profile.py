@@ -12,7 +12,7 @@ A task is set apart from its siblings, the other tasks of its stage, by a figure
 `FAR` times their median absolute deviation, scaled as for a normal distribution (the conservative limit of Leys et al.
 2013, "Detecting outliers", doi:10.1016/j.jesp.2013.03.013), and by at least a quarter of the median.
 
-Invariants: only the events of blocks that may hold calls of this task are read, and only for the slowest calls.
+Invariant: events are read for the slowest calls alone (slowest_calls.py).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from tailrace.analyzer.insights import insights, profile_text
 from tailrace.analyzer.insights.command_lines import commands
 from tailrace.analyzer.insights.file_history import row_of
 from tailrace.analyzer.insights.inputs import Inputs
+from tailrace.analyzer.insights.slowest_calls import Call, slowest
 from tailrace.analyzer.model import dataflow, outcomes, requests, task_arguments, waits
-from tailrace.analyzer.store import engine, processes
-from tailrace.analyzer.store.processes import PROCESS
+from tailrace.analyzer.store import processes
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.types import Ints, Row
 from tailrace.errors import QueryError
@@ -43,8 +43,6 @@ _NORMAL = 1.4826
 LEAST_SHARE = 0.25
 LEAST_SIBLINGS = 3
 """Fewer siblings have no spread to be outside of."""
-SLOWEST = 10
-_CALLS = ["name", "cat", "path", "ts", "dur", "size", "calls", "host", "pid"]
 
 
 @dataclass(frozen=True)
@@ -95,21 +93,6 @@ class Difference:
     value: float
     median: float
     deviations: float
-
-
-@dataclass(frozen=True)
-class Call:
-    """One of its slowest calls; where `calls` of them have one line in the trace, their mean."""
-
-    name: str
-    category: str
-    path: str | None
-    begin_ns: int
-    duration_ns: int
-    calls: int
-    bytes: int | None
-    host: str
-    pid: int
 
 
 @dataclass(frozen=True)
@@ -239,7 +222,7 @@ def task_profile(run: AnalyzedRun, task: str) -> TaskProfile:
         after=after,
         siblings=len(peers),
         differences=differences(figures, code, peers),
-        slowest=_slowest(run, row),
+        slowest=slowest(run, row),
     )
 
 
@@ -463,43 +446,3 @@ def _neighbours(inputs: Inputs, path: pd.DataFrame, code: int) -> tuple[list[Nei
         if at + 1 < len(tasks) and tasks[at + 1] not in (code, -1):
             after.append(Neighbour(inputs.called(tasks[at + 1]), str(via[at + 1])))
     return list(dict.fromkeys(before)), list(dict.fromkeys(after))
-
-
-def _slowest(run: AnalyzedRun, row: Row) -> list[Call]:
-    names = ("workflow", "task") if row["task"] else PROCESS
-    where = {name: row[name] for name in names if name != "start" or row[name]}
-    parts = [_Slowest(part) for part in run.parts(columns=_CALLS, **where)]
-    frames = [frame for frame in engine.compute(parts) if len(frame)]
-    if not frames:
-        return []
-    table = pd.concat(frames, ignore_index=True).sort_values(["each", "ts"], ascending=[False, True], kind="stable")
-    return [
-        Call(
-            name=str(one["name"]),
-            category=str(one["cat"]),
-            path=one["path"] if isinstance(one["path"], str) else None,
-            begin_ns=int(one["ts"]),
-            duration_ns=int(one["each"]),
-            calls=int(one["calls"]),
-            bytes=_whole(one, "size"),
-            host=str(one["host"]),
-            pid=int(one["pid"]),
-        )
-        for one in table.head(SLOWEST).to_dict("records")
-    ]
-
-
-@dataclass(frozen=True)
-class _Slowest:
-    """Reads the slowest calls of a partition: a task of engine.py."""
-
-    part: Any
-
-    def __call__(self) -> pd.DataFrame:
-        frame = self.part()
-        calls = frame[~frame["cat"].isin(["PROCESS"]).to_numpy()]
-        rows: pd.DataFrame = calls.assign(each=calls["dur"] // calls["calls"].clip(lower=1))
-        rows = rows.nlargest(SLOWEST, "each", keep="first")
-        texts: Sequence[str] = ("name", "cat", "path", "host")
-        plain: pd.DataFrame = rows.assign(**{name: rows[name].astype(object) for name in texts})
-        return plain
