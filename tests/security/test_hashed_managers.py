@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_hashed_names import HASHED, KEY, MARK, has_mark, key_file, traced
 
 import tailrace
 from support.commands import run_cli
 from support.harm import clean_environment
+from support.hashed_runs import HASHED, KEY, MARK, has_mark, key_file, traced
 from support.managers import SOURCE, Manager, all_on_path, share_tailrace
 from support.run_files import read_declared
 from tailrace.hashed_names import HashedNames

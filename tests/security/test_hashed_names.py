@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import networkx as nx
@@ -15,17 +14,11 @@ import pytest
 
 import tailrace
 from support.commands import TAILRACE, run_cli
-from support.harm import active_environment
+from support.hashed_runs import HASHED, KEY, MARK, has_mark, key_file, traced
 from tailrace import hashed_names
 from tailrace.errors import UsageError
 from tailrace.hashed_names import HashedNames
 from tailrace.integrations.environment import library_path
-
-MARK = "zebra7f3"
-"""In every name of these workflows. A hash can't have it: it has only hex digits."""
-KEY = "000102030405060708090a0b0c0d0e0f"
-PLAIN = active_environment()
-HASHED = {**PLAIN, "TAILRACE_REDACT": "paths"}
 
 PYTHON = f"""
 import mmap, os, socket, subprocess, sys, threading
@@ -85,12 +78,6 @@ def key(tmp_path: Path) -> Path:
     return key_file(tmp_path / "key")
 
 
-def key_file(path: Path, key: str = KEY) -> Path:
-    path.write_text(f"{key}\n")
-    path.chmod(0o600)
-    return path
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Where the workflow runs, whose name is not to be told either."""
@@ -99,31 +86,6 @@ def folder(tmp_path: Path) -> Path:
     (made / f"{MARK} program.py").write_text(PYTHON)
     (made / f"{MARK}-link").symlink_to(shutil.which("true") or "/bin/true")
     return made
-
-
-def traced(run: Path, folder: Path, *words: object, **environment: str) -> "subprocess.CompletedProcess[str]":
-    command = [*TAILRACE, "run", "-q", "-o", str(run), "--", *map(str, words)]
-    return subprocess.run(
-        command, cwd=folder, env={**HASHED, **environment}, capture_output=True, text=True, check=False
-    )
-
-
-def contents(folder: Path) -> Iterator[tuple[Path, bytes]]:
-    """Every file below the folder, unpacked, and the folder's names."""
-    for path in folder.rglob("*"):
-        yield path, os.fsencode(path.relative_to(folder))
-        if path.is_file():
-            yield path, subprocess.run(["gzip", "-dcf", path], capture_output=True, check=True).stdout
-
-
-def has_mark(folder: Path) -> list[str]:
-    forms = [MARK.encode(), MARK.encode().hex().encode()]
-    return [
-        f"{path.name}: {content[at - 80 : at + 80]!r}"
-        for path, content in contents(folder)
-        for form in forms
-        if (at := content.lower().find(form)) >= 0
-    ]
 
 
 def shape(run: Path) -> nx.MultiDiGraph:

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from test_foreign_formats import archive
 
 import tailrace
+from support.otf2_archive import archive
 from tailrace.errors import TailraceError
 
 DATA = Path(__file__).parents[1] / "data"
