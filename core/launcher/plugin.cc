@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -84,12 +86,25 @@ int declared_file(const std::string &directory, const std::string &manager) {
   return made;
 }
 
+// Refuses what would be another file's name, or no line of its own.
+void check_declaration(std::string_view manager, std::string_view line) {
+  const auto in_a_word = [](unsigned char c) { return std::isalnum(c) != 0; };
+  if (manager.empty() || !std::all_of(manager.begin(), manager.end(), in_a_word)) {
+    throw Fault(Fault::Kind::kUsage, "not declared: the manager's name is no word of letters and digits");
+  }
+  if (line.size() < 2 || line.front() != '{' || line.back() != '}' || line.find('\n') != std::string_view::npos) {
+    throw Fault(Fault::Kind::kUsage, "not declared: the line is no JSON object without newlines");
+  }
+}
+
 }  // namespace
 
 PUBLIC int tailrace_encode_tags(const tailrace_tag *tags, size_t count, char *text, size_t size) {
   char pairs[2 * tailrace::kMaxTagsBytes];
   tailrace::Writer all(pairs, sizeof pairs);
   for (size_t i = 0; i < count; i++) {
+    if (tags[i].key == nullptr) return -1;
+    if (tags[i].value == nullptr) continue;
     char value[3 * tailrace::kMaxTagValueBytes + 1];
     tailrace::Writer encoded(value, sizeof value);
     tailrace::encode_tag_value(tags[i].value, encoded);
@@ -151,6 +166,7 @@ PUBLIC int tailrace_run_environment(const tailrace_run *run, const char *tags, c
 
 PUBLIC int tailrace_run_declare(tailrace_run *run, const char *manager, const char *line, char *message, size_t size) {
   return guarded(message, size, -1, [&] {
+    check_declaration(manager, line);
     if (run->descriptor < 0 || run->declared != manager) {
       const int file = declared_file(run->directory, manager);
       if (run->descriptor >= 0) ::close(run->descriptor);

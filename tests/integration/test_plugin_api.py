@@ -29,8 +29,9 @@ static void set(void *data, const char *name, const char *value) {
 static int task(const tailrace_run *run, const char *name, const char *command) {
   static char *const base[] = {"PATH=/usr/bin:/bin", "TAILRACE_TAGS=zone=z", NULL};
   char text[8192], message[512];
-  tailrace_tag tags[] = {{"workflow", "w"}, {"stage", "st"}, {"task", name}, {"try", "0"}, {"empty", "\n"}};
-  if (tailrace_encode_tags(tags, 5, text, sizeof text) < 0) return 90;
+  tailrace_tag tags[] = {{"workflow", "w"}, {"stage", "st"},   {"task", name},
+                         {"try", "0"},      {"empty", "\n"}, {"none", NULL}};
+  if (tailrace_encode_tags(tags, 6, text, sizeof text) < 0) return 90;
   pid_t child = fork();
   if (child == 0) {
     clearenv();
@@ -56,6 +57,13 @@ int main(int argc, char **argv) {
   const char *line = "{\"type\":\"task\",\"workflow\":\"w\",\"stage\":\"st\",\"task\":\"a b\",\"kind\":\"job\","
                      "\"name\":\"a\",\"deps\":[],\"inputs\":[],\"outputs\":[]}";
   if (tailrace_run_declare(run, "clauncher", line, message, sizeof message) != 0) return puts(message), 3;
+  const char *wrong_names[] = {"", "a manager", "../../elsewhere"}, *wrong_lines[] = {"", "{}\n{}", "no object"};
+  for (int i = 0; i < 3; i++) {
+    if (tailrace_run_declare(run, wrong_names[i], line, message, sizeof message) != -1) return 5;
+    if (strstr(message, "no word of letters and digits") == NULL) return puts(message), 6;
+    if (tailrace_run_declare(run, "clauncher", wrong_lines[i], message, sizeof message) != -1) return 7;
+    if (strstr(message, "no JSON object without newlines") == NULL) return puts(message), 8;
+  }
   int first = task(run, "a b", "echo 1 > one; sort one > two");
   int second = task(run, "c\"d:\xff", "echo 2 > three; kill -9 $$");
   printf("%d %d %s\n", WEXITSTATUS(first), WTERMSIG(second), tailrace_run_directory_of(run));

@@ -29,8 +29,8 @@ typedef struct {
 } tailrace_tag;
 
 /* Writes the canonical string of the tags. Of a value the control characters and what is no UTF-8 are left out, as is
- * what is behind its 1024th byte; a tag whose value is empty then is left out. Returns its length, or -1: a key breaks the
- * rules, or `size` (8192 bytes are enough for all) is too small. */
+ * what is behind its 1024th byte; a tag whose value is empty then, or null, is left out. Returns its length, or -1: a key
+ * breaks the rules, or `size` (8192 bytes are enough for all) is too small. */
 int tailrace_encode_tags(const tailrace_tag *tags, size_t count, char *text, size_t size);
 
 /* Creates the run directory, or opens it for more tasks, and describes this node in it. tags: of the whole run, canonical,
@@ -48,7 +48,7 @@ int tailrace_run_environment(const tailrace_run *run, const char *tags, const ch
                              size_t size);
 
 /* Appends a line of docs/declared-dag.md, a JSON object without newlines, to the run's declarations. manager: a word of
- * letters and digits. */
+ * letters and digits. Returns 0, or -1 where it is not written: it is none, or there is no room. */
 int tailrace_run_declare(tailrace_run *run, const char *manager, const char *line, char *message, size_t size);
 
 /* Seals what the ended processes of this node left, ends the sealer and frees the run. Call it when the tasks have ended,
