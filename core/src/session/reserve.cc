@@ -47,13 +47,21 @@ void register_segment(SegmentHeader *s) {
   if (!g.first_segment) g.first_segment = s;
 }
 
+// A file of the next number that is free, which segment_count then is. Call with the table lock held.
+SegmentHeader *make_next_segment_file(uint32_t slots, Sharing sharing) {
+  uint32_t number = g_session.segment_count.load(std::memory_order_relaxed);
+  SegmentHeader *s = make_segment_file(number, slots, sharing);
+  g_session.segment_count.store(number, std::memory_order_relaxed);
+  return s;
+}
+
 // Call with the table lock held.
 void fill_reserve() {
   Session &g = g_session;
   for (auto &place : g.reserve) {
     if (place && place->holding.load(std::memory_order_relaxed) == kReserve) continue;
     place = nullptr;
-    SegmentHeader *s = make_segment_file(g.segment_count, kSegmentSlots, Sharing::kWithChildren);
+    SegmentHeader *s = make_next_segment_file(kSegmentSlots, Sharing::kWithChildren);
     if (!s) return;
     s->holding.store(kReserve, std::memory_order_relaxed);
     write_segment_header(s, g.segment_count++, kSegmentSlots, 0);
@@ -66,7 +74,7 @@ void fill_reserve() {
 SegmentHeader *make_segment(uint32_t slots, uint32_t tid) {
   Session &g = g_session;
   SegmentHeader *s =
-      make_segment_file(g.segment_count, slots, g.first_segment ? Sharing::kThisProcess : Sharing::kHeaderWithChildren);
+      make_next_segment_file(slots, g.first_segment ? Sharing::kThisProcess : Sharing::kHeaderWithChildren);
   if (!s) return nullptr;
 #ifdef MADV_POPULATE_WRITE
   // One call instead of a fault per page; older kernels refuse, and the pages fault.

@@ -116,7 +116,8 @@ void begin_process() {
   g.pid_namespace = pid_namespace();
   g.start = sample_clock(g.clock_kind);
   g.start_realtime_ns = realtime_ns();
-  g.segment_count = g.kept_segments = 0;
+  g.segment_count = 0;
+  g.kept_segments = 0;
   g.losses_without_segment.store(0);
   g.unaccounted_ns = 0;
   g.unrecorded = false;
@@ -451,7 +452,7 @@ void write_process_identity(Writer &out, bool same) {
   out << ':';
   out.number(g.pid) << ':';
   out.number(static_cast<int64_t>(g.start_realtime_ns)) << ':';
-  out.number(g.segment_count) << ':';
+  out.number(g.segment_count.load(std::memory_order_relaxed)) << ':';
   out.number(mine->segment);
 }
 

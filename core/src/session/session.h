@@ -152,11 +152,11 @@ struct Session {
   std::atomic<Context *> root;
   std::atomic<const ManagedTags *> managed;  // set before the root
   Thread *threads;
-  int journal_place;  // format/journal_place.h
-  int journal_error;  // errno of the last attempt to make a first segment
-  bool unrecorded;    // it failed, and the trace file says so
-  uint32_t segment_count;
-  uint32_t kept_segments;  // full ones that are left to the launcher
+  int journal_place;                    // format/journal_place.h
+  int journal_error;                    // errno of the last attempt to make a first segment
+  bool unrecorded;                      // it failed, and the trace file says so
+  std::atomic<uint32_t> segment_count;  // changed under the table lock; an execve reads it without
+  uint32_t kept_segments;               // full ones that are left to the launcher
   SegmentHeader *first_segment;
   SegmentHeader *ancestor;  // the header page of an ancestor's first segment: its loss counters
   SegmentHeader *reserve[kReserveSegments];

@@ -59,7 +59,7 @@ EarlierImage this_image() {
   if (t_vfork || !t_thread || !g.first_segment) return {};
   const SegmentHeader *mine = t_thread->segment ? t_thread->segment : g.first_segment;
   if (mine->start_realtime_ns != g.start_realtime_ns) return {};
-  return {g.start_realtime_ns, g.start.monotonic_ns, g.segment_count, mine->segment};
+  return {g.start_realtime_ns, g.start.monotonic_ns, g.segment_count.load(std::memory_order_relaxed), mine->segment};
 }
 
 bool find_socket(struct sockaddr_un &to) {
