@@ -125,9 +125,9 @@ def _times(inputs: Inputs, mine: Bools) -> dict[str, int]:
     busy, count = inputs.m.table.busy, len(edge_table.KINDS)
     own = mine[busy.group // count]
     kinds = {name: _length(busy, own & (busy.group % count == kind)) for kind, name in enumerate(edge_table.KINDS)}
-    spent = own_time.of_groups(inputs.m, np.where(mine, 0, -1))
-    waiting, computing = (int(intervals.length(rows, 1)[0]) for rows in (spent.waiting, spent.computing))
-    return {**kinds, "wait": waiting, "computing": computing}
+    group = np.where(mine, 0, -1)
+    spent = {"wait": own_time.waiting(inputs.m, group), "computing": own_time.computing(inputs.m, group)}
+    return {**kinds, **{name: int(intervals.length(rows, 1)[0]) for name, rows in spent.items()}}
 
 
 def _length(rows: Intervals, keep: Bools) -> int:

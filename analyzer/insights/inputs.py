@@ -35,7 +35,6 @@ from tailrace.analyzer.insights.order import Order
 from tailrace.analyzer.insights.process_tree import Lives
 from tailrace.analyzer.model import dataflow, own_time
 from tailrace.analyzer.model.dataflow import Model
-from tailrace.analyzer.model.own_time import OwnTime
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import with_stage
@@ -100,9 +99,9 @@ class Inputs(Tabular):
         return cover_of(self.busy, kinds, len(self.tasks))
 
     @cached_property
-    def own_time(self) -> OwnTime:
-        """When each task computed, and when it waited for processes outside of it."""
-        return own_time.of_groups(self.m, self.of_who)
+    def waiting(self) -> Intervals:
+        """When each task waited for processes outside of it."""
+        return own_time.waiting(self.m, self.of_who)
 
     @cached_property
     def blocked(self) -> intervals.Cover:
@@ -112,9 +111,7 @@ class Inputs(Tabular):
         alone = (self.tasks["processes"] < 2).to_numpy()
         keep = alone[busy.group // count] & (busy.group % count == edge_table.STREAM)
         streams = busy._replace(group=busy.group // count)
-        rows = (
-            np.concatenate((column[keep], more)) for column, more in zip(streams, self.own_time.waiting, strict=True)
-        )
+        rows = (np.concatenate((column[keep], more)) for column, more in zip(streams, self.waiting, strict=True))
         return intervals.cover(intervals.union(Intervals(*rows)), len(self.tasks))
 
     def name(self, task: int) -> str:

@@ -23,6 +23,8 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.insights.inputs import Inputs
+from tailrace.analyzer.model import outcomes
+from tailrace.analyzer.util.types import Ints
 
 PATIENCE = 4
 Group = tuple[str, str]
@@ -120,20 +122,32 @@ def _slots(inputs: Inputs, queued: Mapping[int, object]) -> dict[str, _Slots]:
     """The slots of each workflow whose manager doesn't say when tasks had their nodes."""
     if inputs.works.all() and not inputs.managed:
         return {}
-    outer = set(inputs.order.parents.values())
     start, end = (inputs.tasks[name].to_numpy(dtype=np.int64) for name in ("start_ns", "end_ns"))
-    names = zip(inputs.tasks["workflow"], inputs.tasks["task"], strict=True)
+    names = outcomes.task_keys(inputs.tasks)
     mine: dict[str, list[int]] = {}
-    for task, (workflow, name) in enumerate(names):
-        if name and inputs.works[task] and task not in queued and (str(workflow), str(name)) not in outer:
+    for task in innermost(inputs):
+        workflow, name = names[task]
+        if name and task not in queued:
             mine.setdefault(workflow, []).append(task)
     out = {}
     for workflow, tasks in mine.items():
         tasks.sort(key=lambda task: int(end[task]))
-        ends = end[tasks]
-        running = np.searchsorted(np.sort(start[tasks]), ends) - np.searchsorted(ends, ends)
-        out[workflow] = _Slots(tasks, ends.tolist(), (running == running.max()).tolist())
+        running = running_at_ends(start[tasks], end[tasks])
+        out[workflow] = _Slots(tasks, end[tasks].tolist(), (running == running.max()).tolist())
     return out
+
+
+def innermost(inputs: Inputs) -> list[int]:
+    """The tasks that are work and have no others inside."""
+    outer = set(inputs.order.parents.values())
+    keys = outcomes.task_keys(inputs.tasks)
+    return [task for task in np.flatnonzero(inputs.works).tolist() if keys[task] not in outer]
+
+
+def running_at_ends(start: Ints, end: Ints) -> Ints:
+    """How many tasks run right before the end of each, in the order of their ends."""
+    ends = np.sort(end)
+    return np.asarray(np.searchsorted(np.sort(start), ends) - np.searchsorted(ends, ends), dtype=np.int64)
 
 
 def _queued(inputs: Inputs) -> dict[int, tuple[Group, frozenset[str], int, int]]:

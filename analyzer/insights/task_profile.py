@@ -31,7 +31,7 @@ from tailrace.analyzer.insights.command_lines import commands
 from tailrace.analyzer.insights.file_history import row_of
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.insights.slowest_calls import Call, slowest
-from tailrace.analyzer.model import dataflow, outcomes, requests, task_arguments, waits
+from tailrace.analyzer.model import dataflow, outcomes, own_time, requests, task_arguments, waits
 from tailrace.analyzer.store import processes
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.types import Ints, Row
@@ -332,9 +332,9 @@ def _figures(inputs: Inputs) -> pd.DataFrame:
     kinds, count = len(edge_table.KINDS), len(inputs.tasks)
     by_kind = intervals.length(inputs.busy, count * kinds).reshape(count, kinds)
     out: pd.DataFrame = pd.DataFrame(dict(zip(edge_table.KINDS, by_kind.T, strict=True)))
-    out["wait"] = intervals.length(inputs.own_time.waiting, count)
+    out["wait"] = intervals.length(inputs.waiting, count)
     out["duration"] = (inputs.tasks["end_ns"] - inputs.tasks["start_ns"]).to_numpy()
-    out["computing"] = intervals.length(inputs.own_time.computing, count)
+    out["computing"] = intervals.length(own_time.computing(inputs.m, inputs.of_who), count)
     counts = inputs.m.table.counts
     of = inputs.of_who[counts["who"].to_numpy()]
     for name in ("calls", "failed", "read_bytes", "written_bytes"):

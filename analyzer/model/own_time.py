@@ -1,6 +1,6 @@
 """When groups of actors (tasks, stages, ranks) computed, and when all of their processes waited for other processes.
 
-    lives of the actors, their busy times --of_groups--> OwnTime
+    lives of the actors, their busy times --computing, waiting--> intervals by group
 
 A process computes while it is in no recorded call. A shell that waits for its commands is no wait of the task that they
 are in, as long as one of them does anything: a group waits while some of its processes wait for a process, and all the
@@ -11,8 +11,6 @@ coarse: what is between its calls counts as computing, and its waits don't count
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -25,32 +23,26 @@ from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.types import Bools, Ints
 
 
-@dataclass(frozen=True)
-class OwnTime:
-    """Unions by group: computing, at least one process was in no call; waiting, all of them waited for processes."""
-
-    computing: Intervals
-    waiting: Intervals
-
-
-def of_groups(m: Model, group: Ints) -> OwnTime:
-    """The times of groups of actors.
+def computing(m: Model, group: Ints) -> Intervals:
+    """When at least one process of each group was in no call, united.
 
     Args:
         group: of each actor (row of `m.who`), -1: in none.
     """
-    kinds, busy = len(edge_table.KINDS), m.table.busy
-    lives = _lives(m)
-    calls = intervals.union(busy._replace(group=busy.group // kinds))
-    gaps = intervals.outside(lives, calls)
+    busy = m.table.busy
+    calls = intervals.union(busy._replace(group=busy.group // len(edge_table.KINDS)))
+    gaps = intervals.outside(_lives(m), calls)
     between = Intervals(calls.group, calls.start, calls.end, calls.end - calls.start - calls.weight)
+    return _grouped(_both(gaps, _picked(between, between.weight > 0)), group)
+
+
+def waiting(m: Model, group: Ints) -> Intervals:
+    """When all processes of each group waited for processes, united; `group` as for `computing`."""
+    kinds, busy = len(edge_table.KINDS), m.table.busy
     waits = _picked(busy, (busy.group % kinds == edge_table.WAIT) & (busy.weight == busy.end - busy.start))
     waits = waits._replace(group=waits.group // kinds)
-    awake = _grouped(intervals.outside(lives, waits), group)
-    return OwnTime(
-        computing=_grouped(_both(gaps, _picked(between, between.weight > 0)), group),
-        waiting=intervals.outside(_grouped(waits, group), awake),
-    )
+    awake = _grouped(intervals.outside(_lives(m), waits), group)
+    return intervals.outside(_grouped(waits, group), awake)
 
 
 def seen(m: Model) -> tuple[Ints, Ints]:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import EVIDENCE, TIME, Match, Row, Rule, Threshold
+from tailrace.analyzer.model import outcomes
 from tailrace.analyzer.util.formatting import time_text
 
 LEAST = Threshold(1, "% of the makespan")
@@ -47,17 +48,11 @@ def find(found: Analyses) -> Iterator[Match]:
 
 def _not_submitted(found: Analyses) -> int:
     """How long tasks of the path could have begun, if they had been submitted, ns."""
-    tasks = found.inputs.tables.get("declared_tasks")
-    if tasks is None or "t_submit_ns" not in tasks:
-        return 0
-    known = tasks[tasks["t_submit_ns"].notna()]
-    keys = zip(known["workflow"].fillna("").astype(str), known["task"].astype(str), strict=True)
-    submitted = dict(zip(keys, known["t_submit_ns"].astype(int), strict=True))
-    at = found.inputs.tasks
+    submitted, names = found.inputs.order.submitted, outcomes.task_keys(found.inputs.tasks)
     late = 0
     for piece in found.critical.path.query("task >= 0 and gap > 0").to_dict("records"):
-        key = (str(at["workflow"].iat[piece["task"]]), str(at["task"].iat[piece["task"]]))
-        late += min(max(submitted.get(key, 0) - int(piece["begin_ns"]), 0), int(piece["gap"]))
+        at = submitted.get(names[piece["task"]], 0)
+        late += min(max(at - int(piece["begin_ns"]), 0), int(piece["gap"]))
     return late
 
 

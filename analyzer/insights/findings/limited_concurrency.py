@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tailrace.analyzer.insights import resource_waits
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.critical import RESOURCE
 from tailrace.analyzer.insights.finding import EVIDENCE, TIME, Match, Row, Rule, Threshold
+from tailrace.analyzer.model import outcomes
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import time_text
 
@@ -41,16 +43,15 @@ def find(found: Analyses) -> Iterator[Match]:
 
 def _most_at_once(found: Analyses) -> int:
     """How many tasks that have no others inside ran at a time; where a manager declared tasks, of these."""
-    tasks = found.inputs.tasks
-    outer = set(found.inputs.order.parents.values())
-    names = list(zip(tasks["workflow"].astype(str), tasks["task"].astype(str), strict=True))
-    inner = np.array([key not in outer for key in names], dtype=np.bool_) & found.inputs.works
-    if found.inputs.managed:
-        declared = found.inputs.tables["declared_tasks"]
-        known = set(zip(declared["workflow"].fillna("").astype(str), declared["task"].astype(str), strict=True))
-        inner &= np.array([key in known for key in names], dtype=np.bool_)
-    start, end = (np.sort(tasks[name].to_numpy(dtype=np.int64)[inner]) for name in ("start_ns", "end_ns"))
-    return int((np.searchsorted(start, end) - np.searchsorted(end, end)).max(initial=0))
+    inputs = found.inputs
+    tasks = resource_waits.innermost(inputs)
+    if inputs.managed:
+        declared = inputs.tables["declared_tasks"]
+        known = set(outcomes.task_keys(declared.assign(workflow=declared["workflow"].fillna(""))))
+        names = outcomes.task_keys(inputs.tasks)
+        tasks = [task for task in tasks if names[task] in known]
+    start, end = (inputs.tasks[name].to_numpy(dtype=np.int64)[tasks] for name in ("start_ns", "end_ns"))
+    return int(resource_waits.running_at_ends(start, end).max(initial=0))
 
 
 RULE = Rule(
