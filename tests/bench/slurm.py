@@ -14,7 +14,6 @@ the study of Darshan in containers (Athena) does. What is timed:
 """
 
 import argparse
-import importlib.util
 import shutil
 import statistics
 import subprocess
@@ -24,11 +23,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 from support.slurm_cluster import SlurmCluster, missing_for_slurm
 
-MANAGERS = Path(__file__).parents[2] / "workflows" / "genomics" / "managers"
+GENOMICS = Path(__file__).parents[2] / "workflows" / "genomics"
+MANAGERS = GENOMICS / "managers"
+sys.path[:0] = [str(GENOMICS)]
+
+from genome import make_genome
+
 DD = "dd if=/dev/zero of=dd.out bs=512 count=200000 status=none"
 
 
@@ -49,18 +52,9 @@ def _step(cluster: SlurmCluster, *words: str) -> Callable[[Path, bool], float]:
     return seconds
 
 
-def _compare() -> ModuleType:
-    specification = importlib.util.spec_from_file_location("compare_managers", MANAGERS / "compare.py")
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    sys.modules[specification.name] = module
-    specification.loader.exec_module(module)
-    return module
-
-
-def _job(cluster: SlurmCluster, compare: ModuleType) -> Callable[[Path, bool], float]:
+def _job(cluster: SlurmCluster) -> Callable[[Path, bool], float]:
     def seconds(folder: Path, traced: bool) -> float:
-        compare.make_genome(folder)
+        make_genome(folder)
         subprocess.run(["mpicc", "-O2", "-o", folder / "ranks", MANAGERS / "ranks.c"], check=True)
         trace = ["--trace", "--trace-run=run"] if traced else []
         words = ["--ntasks=4", "--wait", "--output=slurm.out", *trace, MANAGERS / "mpi_steps.sh", MANAGERS / "step.sh"]
@@ -116,12 +110,11 @@ def main() -> None:
             Kind("`srun -n 8 true`", _step(cluster, "-n8", "true")),
             Kind("`srun dd`, 200,000 writes of 512 B", _step(cluster, *DD.split())),
         ]
-        compare = _compare()
         missing = [one for one in ("bwa", "samtools", "bcftools", "wgsim", "mpicc") if shutil.which(one) is None]
         if missing:
             print(f"left out: the job, no {', '.join(missing)}", file=sys.stderr)
         else:
-            kinds.append(Kind("a job of ten steps, six of four MPI ranks", _job(cluster, compare)))
+            kinds.append(Kind("a job of ten steps, six of four MPI ranks", _job(cluster)))
         print("\n".join(table(measure(kinds, max(4, options.rounds), folder))))
     finally:
         cluster.stop()

@@ -12,11 +12,10 @@ import pytest
 
 from support.commands import TAILRACE
 from support.harm import Harm
+from support.killed_script import SCRIPT, moved
 from support.run_files import Trace
 
 APPTAINER = os.environ.get("APPTAINER") or shutil.which("apptainer") or ""
-# Writes by the shell itself, and a program with a pipe; then the shell is killed.
-SCRIPT = "for i in 1 2 3 4 5 6 7 8 9; do echo $i >> log; done; cat log log | sort > sorted; kill -9 $$"
 MUSL = """
 #include <stdio.h>
 int main(void) { puts("of musl"); return 3; }
@@ -46,17 +45,6 @@ def words(image: Path, work: Path, *options: str) -> list[str]:
     """A command line that runs the next words in the image, in the folder `work`, which is bound."""
     binds = ["--bind", "/usr,/etc", "--bind", str(work), "--pwd", str(work)]
     return [APPTAINER, "--silent", "exec", "--userns", *options, *binds, str(image)]
-
-
-def moved(run: Path, work: Path) -> set[tuple[str, str, int]]:
-    """(file, direction, bytes), summed up."""
-    sums: dict[tuple[str, str], int] = {}
-    trace = Trace(run)
-    for name in ("log", "sorted"):
-        for event in trace.of(work / name, {"read", "write", "fread", "fwrite", "fflush", "fclose"}):
-            key = (name, event["args"].get("dir", event["name"]))
-            sums[key] = sums.get(key, 0) + int(event["args"].get("size", 0))
-    return {(*key, size) for key, size in sums.items() if size}
 
 
 OPTIONS = [[], ["--cleanenv"], ["--containall"], ["--pid", "--ipc"], ["--no-eval"], ["--writable-tmpfs"], ["--no-home"]]

@@ -6,11 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support.run_files import Trace
+from support.killed_script import SCRIPT, moved
 from tailrace.integrations import environment
-
-# Writes by the shell itself, and a program with a pipe; then the shell is killed.
-SCRIPT = "for i in 1 2 3 4 5 6 7 8 9; do echo $i >> log; done; cat log log | sort > sorted; kill -9 $$"
 
 
 @pytest.fixture
@@ -25,17 +22,6 @@ def container(tmp_path: Path) -> list[str]:
     if subprocess.run([*words, "true"], capture_output=True, check=False).returncode:
         pytest.skip("bwrap can't make a container here")
     return words
-
-
-def moved(run: Path, work: Path) -> set[tuple[str, str, int]]:
-    """(file, call, bytes), summed up."""
-    sums: dict[tuple[str, str], int] = {}
-    trace = Trace(run)
-    for name in ("log", "sorted"):
-        for event in trace.of(work / name, {"read", "write", "fread", "fwrite", "fflush", "fclose"}):
-            key = (name, event["args"].get("dir", event["name"]))
-            sums[key] = sums.get(key, 0) + int(event["args"].get("size", 0))
-    return {(*key, size) for key, size in sums.items() if size}
 
 
 def test_a_container_with_the_core_and_the_journals_records_as_outside(

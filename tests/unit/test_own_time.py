@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from hypothesis import given, settings
@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from support.flowcase import MS, T0_NS, Story
 from support.task_stories import moment
 from tailrace.analyzer.model import dataflow, own_time
+from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.util.intervals import Intervals
+from tailrace.analyzer.util.types import Ints
 
 
 def spans(rows: Intervals) -> list[tuple[int, float, float]]:
@@ -20,10 +22,21 @@ def spans(rows: Intervals) -> list[tuple[int, float, float]]:
     return list(zip(rows.group.tolist(), *times, strict=True))
 
 
-def of_tasks(story: Story) -> own_time.OwnTime:
+class Times(NamedTuple):
+    """Of groups."""
+
+    computing: Intervals
+    waiting: Intervals
+
+
+def of_groups(m: Model, group: Ints) -> Times:
+    return Times(own_time.computing(m, group), own_time.waiting(m, group))
+
+
+def of_tasks(story: Story) -> Times:
     """The times of the tasks, in the order of their names."""
     m = dataflow.model(story.run())
-    return own_time.of_groups(m, np.unique(m.who["task"].astype(str), return_inverse=True)[1].astype(np.int64))
+    return of_groups(m, np.unique(m.who["task"].astype(str), return_inverse=True)[1].astype(np.int64))
 
 
 def shell(story: Story, child_task: str) -> None:
@@ -99,6 +112,6 @@ def test_any_calls_of_processes_of_two_tasks(tasks: list[list[tuple[int, str, in
         return
     m = dataflow.model(story.run())
     group = m.who["task"].map(lambda name: int(name[1:])).to_numpy(dtype=np.int64)
-    times = own_time.of_groups(m, group)
+    times = of_groups(m, group)
     for rows, truth in ((times.computing, computing), (times.waiting, waiting)):
         assert {(g, ms) for g, low, high in spans(rows) for ms in range(round(low), round(high))} == truth

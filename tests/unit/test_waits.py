@@ -169,7 +169,7 @@ def test_a_manager_that_tells_of_a_task_when_it_runs_had_it_in_a_queue_before() 
     assert parts(run)["b1"][:5] == [4, 0, 4, 0, 140], "it waited for the begin of a1 only"
     run.declared_deps["via"] = "afterok"
     run.declared_tasks = declared({**tasks[0], "end": None}, tasks[1])
-    assert parts(run)["b1"][:5] == [144, 20, 4, 120, 0], "nobody knows when a1 was over"
+    assert parts(run)["b1"][:5] == [144, 20, 4, 120, 0], "a1 has no declared end"
 
 
 def test_clocks_that_disagree_make_nothing_negative() -> None:
