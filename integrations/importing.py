@@ -143,8 +143,9 @@ def importer_of(source: Path, kind: str | None, importers: Iterable[Importer]) -
     if not found:
         kinds = "; ".join(f"{one.kind}: {one.what}" for one in sorted(known.values(), key=lambda one: one.kind))
         why = "".join(f"; {fault}" for fault in faults if not fault.startswith(f"{source} "))
-        raise UsageError(next(iter(faults)) if faults and not why else
-                         f"{source} is nothing that can be imported ({kinds}){why}")  # fmt: skip
+        if faults and not why:
+            raise UsageError(next(iter(faults)))
+        raise UsageError(f"{source} is nothing that can be imported ({kinds}){why}")
     if len(found) > 1:
         raise UsageError(f"{source} may be {' or '.join(one.what for one in found)}: say which by --kind")
     return found[0]
