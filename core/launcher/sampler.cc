@@ -230,12 +230,14 @@ void SamplerThread::add_node(std::string &out, uint64_t now_ns) {
   out += "}}\n";
 }
 
-// A container's process may have a journal here, and a pid that is another one's in our namespace.
-bool SamplerThread::is_of_this_namespace(const std::string &journal) {
+// A container's process may have a journal here, and a pid that is another one's in our namespace. Empty while the header is
+// being written, which a later sample finds whole.
+std::optional<bool> SamplerThread::is_of_this_namespace(const std::string &journal) {
   const Descriptor fd(::open(journal.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   auto header = std::make_unique<SegmentHeader>();
   const bool whole = fd.is_open() && ::pread(fd.get(), header.get(), sizeof *header, 0) == sizeof *header;
-  return whole && header->magic == kJournalMagic && header->version == kJournalVersion &&
+  if (!whole || header->magic == 0) return std::nullopt;
+  return header->magic == kJournalMagic && header->version == kJournalVersion &&
          header->pid_namespace == pid_namespace();
 }
 
@@ -255,8 +257,11 @@ void SamplerThread::add_processes(std::string &out) {
       const std::string stem = name.substr(0, dot);
       if (!there.insert(stem).second) continue;
       auto known = ours_.find(stem);
-      if (known == ours_.end())
-        known = ours_.emplace(stem, is_of_this_namespace(std::string(directory).append("/").append(name))).first;
+      if (known == ours_.end()) {
+        const auto ours = is_of_this_namespace(std::string(directory).append("/").append(name));
+        if (!ours) continue;
+        known = ours_.emplace(stem, *ours).first;
+      }
       const int pid = std::atoi(name.c_str() + first + 1);
       if (known->second && pid > 0) add_process(out, pid, name.substr(second + 1, dot - second - 1));
     }
@@ -274,6 +279,8 @@ void SamplerThread::add_process(std::string &out, int pid, const std::string &st
   // A zombie has no memory, and its journal waits for the sealer. The numbers begin with ppid; some may be -1.
   const auto f = numbers_in(stat, name_end + 3);
   if (state == 'Z' || state == 'X' || f.size() < 21) return;
+  // Before the time is taken, as all that the line tells: none of it is later than the line's time.
+  const int64_t switches = switches_of(folder);
   begin_line(out, "process", pid, begun_realtime_ns_ + monotonic_ns() - begun_monotonic_ns_, number_);
   out += ",\"start\":\"" + start + '"';
   add(out, "user_ns", static_cast<int64_t>(ticks_to_ns(f[10])));
@@ -281,7 +288,7 @@ void SamplerThread::add_process(std::string &out, int pid, const std::string &st
   add(out, "memory_bytes", static_cast<int64_t>(f[20]) * ::sysconf(_SC_PAGESIZE));
   add(out, "threads", static_cast<int64_t>(f[16]));
   add(out, "major_faults", static_cast<int64_t>(f[8]));
-  add(out, "switches", switches_of(folder));
+  add(out, "switches", switches);
   out += "}}\n";
 }
 

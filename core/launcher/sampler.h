@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,7 @@ class SamplerThread {
   void add_node(std::string &out, uint64_t now_ns);
   void add_processes(std::string &out);
   void add_process(std::string &out, int pid, const std::string &start);
-  bool is_of_this_namespace(const std::string &journal);
+  static std::optional<bool> is_of_this_namespace(const std::string &journal);
 
   std::vector<std::string> journals_;
   uint64_t period_ns_;

@@ -91,7 +91,7 @@ class Segment {
   Segment(const Segment &) = delete;
   Segment &operator=(const Segment &) = delete;
 
-  SegmentHeader *header() { return static_cast<SegmentHeader *>(map_); }
+  SegmentHeader *header() const { return static_cast<SegmentHeader *>(map_); }
   uint32_t used() const { return used_; }
   void rewind() { used_ = 0; }
 
