@@ -11,7 +11,6 @@
 #include <cstring>
 #include <set>
 
-#include "base/clock.h"
 #include "fault.h"
 #include "files.h"
 #include "protocol.h"
@@ -119,8 +118,7 @@ void DeclaredStep::append(const std::string &line) {
   ::close(fd);
 }
 
-void DeclaredStep::begin(const StepFacts &facts, const std::string &run_dir) {
-  const auto now = static_cast<int64_t>(realtime_ns());
+void DeclaredStep::begin(const StepFacts &facts, const std::string &run_dir, int64_t now) {
   const std::string folder = run_dir + "/declared";
   ::mkdir(folder.c_str(), 0700);
   path_ = folder + "/slurm-" + launcher::process_stem(::getpid(), now) + ".jsonl";

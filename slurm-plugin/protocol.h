@@ -19,7 +19,7 @@ constexpr char kUntraced = 'F';  // then the reason
 constexpr char kSay = 'S';       // then a line for the user
 constexpr char kNothing = 'N';
 // The first byte of a line to the process.
-constexpr char kBegun = 'B';  // a job's script begins; then how often the job was requeued. No answer
+constexpr char kBegun = 'B';  // the node's first task begins; then how often the job was requeued, node, ns. No answer
 constexpr char kEnded = 'E';  // the last task has ended; then the wait status and when, ns
 
 }  // namespace tailrace::slurm

@@ -233,15 +233,18 @@ void set_variable(spank_t spank, const char *entry, const char *own) {
 // Of a requeued job's script its try, which Slurm tells nobody before. (The core takes ranks from variables: those of MPI
 // come before SLURM_PROCID, which is that of mpirun's daemon.)
 template <size_t N>
-void write_try(spank_t spank, char (&out)[N]) {
+void write_try(string_view restarts, char (&out)[N]) {
   Writer tags(out, N);
-  char number[16];
-  const bool again = spank_getenv(spank, "SLURM_RESTART_COUNT", number, sizeof number) == ESPANK_SUCCESS;
-  if (again && strcmp(number, "0") != 0) tags << "try=" << number;
+  if (!restarts.empty() && restarts != "0") tags << "try=" << restarts;
   tags.c_str();
-  char line[32];
+}
+
+// Before a task begins, whose node and tries nobody knows earlier: a component of a heterogeneous job counts its own nodes.
+void tell_begin(string_view restarts, string_view node) {
+  char line[96];
   Writer w(line, sizeof line);
-  w << kBegun << (again ? number : "0") << '\n';
+  w << kBegun << (restarts.empty() ? "0" : restarts) << ' ' << (node.empty() ? "0" : node) << ' ';
+  w.number(static_cast<int64_t>(realtime_ns())) << '\n';
   g_plugin.process.tell(w.view());
 }
 
@@ -345,8 +348,13 @@ EXPORTED int slurm_spank_user_init(spank_t spank, int, char *[]) {
 
 EXPORTED int slurm_spank_task_init(spank_t spank, int, char *[]) {
   if (g_plugin.settings.empty()) return ESPANK_SUCCESS;
-  char own[64] = "";
-  if (item(spank, S_JOB_STEPID, 0) == SLURM_BATCH_SCRIPT) write_try(spank, own);
+  char own[64] = "", restarts[16] = "", node[16] = "";
+  spank_getenv(spank, "SLURM_NODEID", node, sizeof node);
+  if (item(spank, S_JOB_STEPID, 0) == SLURM_BATCH_SCRIPT) {
+    spank_getenv(spank, "SLURM_RESTART_COUNT", restarts, sizeof restarts);
+    write_try(restarts, own);
+  }
+  if (item(spank, S_TASK_ID, 0) == 0) tell_begin(restarts, node);
   const char *end = g_plugin.settings.data() + g_plugin.settings.size();
   for (const char *entry = g_plugin.settings.data(); entry < end && *entry; entry += strlen(entry) + 1)
     set_variable(spank, entry, own);

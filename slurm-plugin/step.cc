@@ -1,10 +1,10 @@
 // tailrace-step: does in the user's name what a traced step needs, beside it (step_process.h). The plugin speaks to it by
 // its standard input and output (words.h).
 //
-//   start        makes or joins the run, declares the step, answers with the settings of its tasks
-//   B TRIES      declares a job's script
-//   E STATUS NS  seals what dead processes have left, declares the end, answers with a line for the user
-//   end of file  seals the rest, and ends; slurmstepd may have been killed
+//   start            makes or joins the run, declares the step, answers with the settings of its tasks
+//   B TRIES NODE NS  declares the step, on its first node
+//   E STATUS NS      seals what dead processes have left, declares the end, answers with a line for the user
+//   end of file      seals the rest, and ends; slurmstepd may have been killed
 //
 // Invariants: it has the user's rights from its first instruction on. It reads no file by a name that another user could
 // have put there: the run is checked as `tailrace run` checks it. It ends by itself when slurmstepd does.
@@ -93,15 +93,16 @@ class Step {
     return settings(library);
   }
 
-  // Once. A script's tries are told only when it begins.
-  void declare_begin(int tries) {
+  // Once. `told`: TRIES NODE NS.
+  void declare_begin(const char *told) {
+    char *rest = nullptr;
+    const auto tries = static_cast<int>(std::strtol(told, &rest, 10));
+    facts_.is_first_node = std::strtol(rest, &rest, 10) == 0;
     if (is_declared_ || !facts_.is_first_node || facts_.is_declared_elsewhere) return;
     is_declared_ = true;
-    facts_.tries = tries;
-    declared_.begin(facts_, run_);
+    if (facts_.is_script) facts_.tries = std::max(0, tries);
+    declared_.begin(facts_, run_, std::strtoll(rest, nullptr, 10));
   }
-  bool is_script() const { return facts_.is_script; }
-  int tries() const { return facts_.tries; }
 
   // Returns a line for the user; empty: there is nothing to say.
   std::string end(int status, int64_t ended_ns) {
@@ -273,14 +274,12 @@ int run(int count, char **words) {
   try {
     step = std::make_unique<Step>(read_step(count, words));
     answer(kTraced, step->begin());
-    // Nobody waits for it.
-    if (!step->is_script()) step->declare_begin(step->tries());
   } catch (const std::exception &fault) {
     answer(kUntraced, launcher::in_one_line(fault.what()));
     return 0;
   }
   each_line([&](const std::string &line) {
-    if (!line.empty() && line[0] == kBegun) step->declare_begin(std::max(0, std::atoi(line.c_str() + 1)));
+    if (!line.empty() && line[0] == kBegun) step->declare_begin(line.c_str() + 1);
     if (line.empty() || line[0] != kEnded) return;
     char *rest = nullptr;
     const int status = static_cast<int>(std::strtol(line.c_str() + 1, &rest, 10));

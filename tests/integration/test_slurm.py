@@ -184,6 +184,26 @@ def test_the_parts_of_a_heterogeneous_step_are_one_task(cluster, tmp_path):
     assert len([line for line in read_declared(tmp_path / "run") if line["type"] == "task"]) == 1
 
 
+def test_steps_of_each_component_of_a_heterogeneous_job_are_declared(cluster, tmp_path):
+    (tmp_path / "job.sh").write_text(
+        "#!/bin/sh\n"
+        "#SBATCH --job-name=het --trace --trace-run=run -n1\n"
+        "#SBATCH hetjob\n"
+        "#SBATCH -n2\n"
+        "srun --het-group=0 -J lead true\n"
+        "srun --het-group=1 -J follow false\n"
+        "srun --het-group=0,1 -J both true\n"
+    )
+    job = cluster.submit("job.sh", cwd=tmp_path)
+    cluster.wait_for_all()
+    lines = read_declared(tmp_path / "run")
+    assert {(line["task"], line["stage"]) for line in lines if line["type"] == "task"} == {
+        (job, "het"), (f"{job}.0", "lead"), (f"{job}.1", "follow"), (f"{job}.2", "both"),
+    }  # fmt: skip
+    ends = {line["task"]: line["status"] for line in lines if line["type"] == "end"}
+    assert ends == {job: "done", f"{job}.0": "done", f"{job}.1": "failed", f"{job}.2": "done"}
+
+
 def test_a_slurmstepd_that_is_killed_loses_nothing(cluster, tmp_path):
     script = "printf %01000d 7 > before; while ! test -e go; do sleep 0.05; done; printf %01000d 7 > after"
     with subprocess.Popen(
@@ -226,6 +246,18 @@ def test_a_requeued_job_has_another_try(cluster, tmp_path):
     assert sorted(tries, key=str) == [(0, "killed"), (0, None), (1, None)]
     last = max((line for line in lines if line["type"] == "end"), key=lambda line: line["t_end_ns"])
     assert (last["status"], last["tries"]) == ("done", 2)
+
+
+def test_no_step_is_over_before_it_began(cluster, tmp_path):
+    """The step's process, which writes the lines, may come to do so when the task is over."""
+    cluster.submit("--trace", "--trace-run=run", "--wrap", "for i in 1 2 3 4 5 6; do srun true; done", cwd=tmp_path)
+    for _ in range(8):
+        cluster.submit("--trace", "--trace-run=run", "--wrap", "true", cwd=tmp_path)
+    cluster.wait_for_all()
+    lines = read_declared(tmp_path / "run")
+    began = {line["task"]: line["t_start_ns"] for line in lines if line["type"] == "task"}
+    assert len(began) == 15
+    assert [line["task"] for line in lines if line["type"] == "end" and line["t_end_ns"] < began[line["task"]]] == []
 
 
 def test_jobs_of_a_traced_program_are_in_its_run(cluster, tmp_path):
