@@ -4,7 +4,8 @@ Slurm forgets a job's dependencies once they are fulfilled, and the job itself s
 (MinJobAge). So what is to be imported is printed right after the submission, and again at the end, into one file: of
 each job the last word counts, but for dependencies. A job is named by its id, a task of an array by the array's and
 its index (12_3), as the SPANK plugin tags them; by the variables alone such a task is tagged with an id of its own. The
-tasks of an array that wait are one record of Slurm's, with all of their indices.
+tasks of an array that wait are one record of Slurm's, with all of their indices. The components of a heterogeneous job
+are records of their own, but one job, which has the first one's id: no script runs in the others.
 """
 
 import re
@@ -46,13 +47,21 @@ def recognizes(path: Path) -> bool:
 def read(path: Path) -> ImportedWorkflow:
     """The jobs of a file. Raises UsageError, OSError."""
     jobs: dict[str, dict[str, str]] = {}
+    cores: dict[str, dict[str, int]] = {}
     for job in _jobs(path.read_text(encoding="utf-8", errors="replace")):
+        if job.get("HetJobId"):
+            cores.setdefault(job["HetJobId"], {})[job["JobId"]] = _number(job, "NumCPUs")
+        if _number(job, "HetJobOffset"):
+            continue
         for name in _names(job):
             known = jobs.setdefault(name, {})
             waits = known.get("Dependency", "(null)")
             known.update(job)
             if job.get("Dependency", "(null)") == "(null)":
                 known["Dependency"] = waits
+    for name, components in cores.items():
+        if name in jobs and all(components.values()):
+            jobs[name]["NumCPUs"] = str(sum(components.values()))
     if not jobs:
         raise UsageError(f"{path} has no jobs: give what `scontrol show job` printed")
     return ImportedWorkflow(
@@ -61,6 +70,10 @@ def read(path: Path) -> ImportedWorkflow:
         name=path.stem,
         tasks=[_task(name, job, waits) for (name, job), waits in zip(jobs.items(), _dependencies(jobs), strict=True)],
     )
+
+
+def _number(job: Job, field: str) -> int:
+    return int(job.get(field, "")) if job.get(field, "").isdigit() else 0
 
 
 def _names(job: Job) -> Iterator[str]:
@@ -124,7 +137,7 @@ def _task(name: str, job: Job, waits: Mapping[str, str]) -> ImportedTask:
         status=status,
         tries=0 if never else 1 + int(job.get("Restarts") or 0),
         error=(f"signal {signal}" if signal not in ("", "0") else f"exit code {code}") if status == "failed" else None,
-        requested={"cores": int(job["NumCPUs"])} if job.get("NumCPUs", "").isdigit() else {},
+        requested={"cores": cores} if (cores := _number(job, "NumCPUs")) else {},
     )
 
 

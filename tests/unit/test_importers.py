@@ -354,6 +354,24 @@ def test_tasks_of_an_array_are_those_that_the_plugin_tags(tmp_path: Path) -> Non
     }
 
 
+HETEROGENEOUS = """JobId=1 JobName=make JobState=PENDING Dependency=(null) NumCPUs=1
+JobId=2 HetJobId=2 HetJobOffset=0 JobName=solve JobState=PENDING Dependency=afterok:1(unfulfilled) NumCPUs=1
+JobId=3 HetJobId=2 HetJobOffset=1 JobName=solve JobState=PENDING Dependency=afterok:1(unfulfilled) NumCPUs=4
+JobId=4 JobName=merge JobState=PENDING Dependency=afterok:2+0(unfulfilled) NumCPUs=1
+
+JobId=2 HetJobId=2 HetJobOffset=0 JobName=solve JobState=COMPLETED Dependency=(null) NumCPUs=1
+JobId=3 HetJobId=2 HetJobOffset=1 JobName=solve JobState=COMPLETED Dependency=(null) NumCPUs=4
+"""
+
+
+def test_the_components_of_a_heterogeneous_job_are_one_task(tmp_path: Path) -> None:
+    """Slurm 22.05 prints a record of each."""
+    file = tmp_path / "jobs.txt"
+    file.write_text(HETEROGENEOUS)
+    found = {task.names: (task.after, task.status, task.requested["cores"]) for task in imported(file).tasks}
+    assert found == {("1",): ((), "", 1), ("2",): (("1",), "done", 5), ("4",): (("2",), "", 1)}
+
+
 def test_a_part_of_what_airflow_has_is_refused(tmp_path: Path) -> None:
     """Its API tells 50 instances at once unless it is asked for others."""
     tasks = [{"task_id": "make", "downstream_task_ids": ["sort"]}, {"task_id": "sort", "downstream_task_ids": []}]
