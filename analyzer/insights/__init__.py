@@ -82,6 +82,7 @@ def insights(
             m,
             table,
             declared_tasks=run.declared_tasks,
+            declared_tries=run.declared_tries,
             declared_waits=run.declared_waits,
             declared_files=run.declared_files,
             declared_deps=run.declared_deps,

@@ -4,17 +4,17 @@ One graph answers both. Its nodes are points (task, time): a task's start and en
 took something (inputs.py). Edges lead from a task's point to its next one, and along hand-overs.
 
     bound    The longest chain of work. An edge inside a task weighs its time, less the time that the task waited for
-             processes outside of it, or, being one process, was blocked in calls on pipes and sockets; a hand-over
-             weighs nothing. With any number of processors and no delay between tasks, the run could not have been
-             shorter. Hand-overs go forward in time, so the bound is at most the makespan.
+             processes outside of it or for its next try, or, being one process, was blocked in calls on pipes and
+             sockets; a hand-over weighs nothing. With any number of processors and no delay between tasks, the run could
+             not have been shorter. Hand-overs go forward in time, so the bound is at most the makespan.
     slack    of a task: how much longer it could have worked without a longer bound. 0: it is critical.
     path     The chain that determined the makespan, followed backwards from the end: a task's time is on the path back
              to its last input; from there the path continues with the task that gave it. A pipe's reader that was
              slower than its writer did not wait for the writer. Each ns of the makespan is on the path once, as
              `compute`, `io` (inside reads, writes and metadata calls of files), `stream` (inside calls on pipes and
              sockets), `wait` (all its processes waited for one outside of it, own_time.py), `gap`: between a task's
-             last input and its first call (queue, scheduling, start-up of programs), or in none: `startup` before the
-             run's first task began, `stop` after its last one was over.
+             last input and its first call (queue, scheduling, start-up of programs) or between its tries, or in
+             none: `startup` before the run's first task began, `stop` after its last one was over.
 
 In a run with tags the tasks are the tagged actors; a workflow manager's processes are untagged (`Inputs.works`). They
 weigh nothing in the bound and are never on the path: their time is a gap. The path passes through them, to the task
@@ -184,8 +184,10 @@ def _path(inputs: Inputs) -> pd.DataFrame:
     out.loc[ran, "io"] = io
     out.loc[ran, "stream"] = np.maximum(either - io, 0)
     out.loc[ran, "wait"] = waits
-    out["compute"] = np.where(ran, high - low - out["io"] - out["stream"] - out["wait"], 0)
-    waited = low - out["begin_ns"].to_numpy()
+    pause = np.zeros(len(out), dtype=np.int64)
+    pause[ran] = intervals.cover(inputs.pauses, len(inputs.tasks)).inside(task[ran], low[ran], high[ran])
+    out["compute"] = np.where(ran, high - low - out["io"] - out["stream"] - out["wait"] - pause, 0)
+    waited = low - out["begin_ns"].to_numpy() + pause
     outside = {"startup": (out["via"] == START).to_numpy(), "stop": (out["via"] == REST).to_numpy()}
     for name, here in outside.items():
         out[name] = np.where(here & ~ran, waited, 0)

@@ -33,7 +33,7 @@ from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights import order, process_tree
 from tailrace.analyzer.insights.order import Order
 from tailrace.analyzer.insights.process_tree import Lives
-from tailrace.analyzer.model import dataflow, own_time
+from tailrace.analyzer.model import dataflow, outcomes, own_time, tries
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util import intervals
@@ -104,14 +104,25 @@ class Inputs(Tabular):
         return own_time.waiting(self.m, self.of_who)
 
     @cached_property
+    def pauses(self) -> Intervals:
+        """When each task had failed, and was not tried again yet."""
+        count = len(edge_table.KINDS)
+        place = {name: at for at, name in enumerate(outcomes.task_keys(self.tasks)) if name[1]}
+        busy = intervals.union(self.busy._replace(group=self.busy.group // count))
+        return tries.pauses(self.tables.get("declared_tries"), place, busy)
+
+    @cached_property
     def blocked(self) -> intervals.Cover:
-        """When each task waited for processes outside of it, or, being one process, was in calls on pipes and sockets:
-        several processes that are in such calls wait for each other."""
+        """When each task waited for processes outside of it or for its next try, or, being one process, was in calls on
+        pipes and sockets: several processes that are in such calls wait for each other."""
         busy, count = self.busy, len(edge_table.KINDS)
         alone = (self.tasks["processes"] < 2).to_numpy()
         keep = alone[busy.group // count] & (busy.group % count == edge_table.STREAM)
         streams = busy._replace(group=busy.group // count)
-        rows = (np.concatenate((column[keep], more)) for column, more in zip(streams, self.waiting, strict=True))
+        rows = (
+            np.concatenate((column[keep], *more))
+            for column, *more in zip(streams, self.waiting, self.pauses, strict=True)
+        )
         return intervals.cover(intervals.union(Intervals(*rows)), len(self.tasks))
 
     def name(self, task: int) -> str:
@@ -133,7 +144,7 @@ def inputs_of(m: Model, declared: pd.DataFrame | None = None, **tables: pd.DataF
     Args:
         declared: `declared_vs_observed.compare_declared` of the run.
         tables: other tables of the run (declared_tasks, declared_waits, declared_files, declared_deps, outcomes,
-            command_ends, ranks, call_places).
+            command_ends, ranks, call_places, declared_tries).
     """
     of_who, tasks = dataflow.activities(m, "task")
     stage_of_who, stages = dataflow.activities(m, "stage")

@@ -19,7 +19,8 @@ processes outside of it, as a batch script does for its steps (own_time.py), and
 and sockets is in the rest, since it is another task's computing or I/O.
 
 Invariants: data + upstream + order = depend, io + wait + compute = run, nothing is negative, and unknown times are
-null. A task without dependencies has depend 0: its time before it is ready is queue time.
+null. A task without dependencies has depend 0: its time before it is ready is queue time, and so is that between a try
+that failed and the next one.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import pandas as pd
 
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.model import dataflow, declared_vs_observed, own_time, stages
+from tailrace.analyzer.model import dataflow, declared_vs_observed, own_time, stages, tries
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.types import Bools, Ints
@@ -40,7 +41,7 @@ TIMES = {
     " source, ran; null for an untraced task",
     "upstream_ns": "of depend: the same, while that writer or source was queued; null for an untraced task",
     "order_ns": "of depend: the rest, waiting for predecessors",
-    "queue_ns": "ready, until nodes were allocated",
+    "queue_ns": "ready, until nodes were allocated, and between tries",
     "start_ns": "nodes allocated, until it ran",
     "run_ns": "running",
     "io_ns": "of run: with at least one call on a file running; null for an untraced task",
@@ -82,7 +83,9 @@ def table(run: AnalyzedRun, model: Model | None = None) -> pd.DataFrame:
     out["order_ns"] = depend - out["data_ns"] - out["upstream_ns"]
     out["queue_ns"] = _span(ready.where(waited, at["submit"]), at["alloc"].fillna(runs)).where(ready.notna())
     out["start_ns"] = _span(at["alloc"], runs)
-    out["run_ns"] = _span(runs, at["end"])
+    paused = _paused(run, m, code, index, runs, at["end"])
+    out["queue_ns"] += paused
+    out["run_ns"] = _span(runs, at["end"]) - paused
     out["io_ns"] = np.minimum(io, out["run_ns"]).where(first.notna())
     waiting = intervals.length(own_time.waiting(m, code), len(tasks))
     out["wait_ns"] = np.minimum(pd.Series(waiting), out["run_ns"] - out["io_ns"])
@@ -136,6 +139,21 @@ def _io(m: Model, code: Ints, size: int) -> pd.Series:
     # Activities outside of declared tasks share one more position, which is cut off.
     io = stages.covered(m, np.where(activity < 0, size, activity), kind < edge_table.STREAM, size + 1)[:size]
     return _nullable(io, np.ones(size, dtype=np.bool_))
+
+
+def _paused(
+    run: AnalyzedRun, m: Model, code: Ints, index: pd.MultiIndex, runs: pd.Series, ends: pd.Series
+) -> pd.Series:
+    """How long each task waited for its next try, after it ran first."""
+    of_who = code[m.table.busy.group // len(edge_table.KINDS)]
+    mine = of_who >= 0
+    busy = intervals.union(intervals.Intervals(*(column[mine] for column in m.table.busy._replace(group=of_who))))
+    place = {(str(workflow), str(task)): at for at, (workflow, task) in enumerate(index)}
+    pauses = intervals.cover(tries.pauses(run.declared_tries, place, busy), len(index))
+    known = (runs.notna() & ends.notna()).to_numpy()
+    low, high = (times.fillna(0).to_numpy(dtype=np.int64) for times in (runs, ends))
+    inside = pauses.inside(np.arange(len(index), dtype=np.int64), low, np.maximum(low, high))
+    return _nullable(np.where(known, inside, 0), np.ones(len(index), dtype=np.bool_))
 
 
 def _around(tasks: pd.DataFrame, index: pd.MultiIndex) -> list[list[int]]:

@@ -150,6 +150,29 @@ class TestManager:
         ]
         assert [c.parts[name] for name in ("startup", "gap", "stop")] == [10 * MS, 5 * MS, 6 * MS]
 
+    def test_the_time_between_two_tries_of_a_task_is_a_gap(self) -> None:
+        """`make` fails at 30 ms, and is tried again at 170."""
+        story = managed(Story())
+        task(story, "make", 10, 30, writes="/a")
+        task(story, "make", 170, 190, writes="/a")
+        tries = pd.DataFrame(
+            {
+                "workflow": "w",
+                "task": "make",
+                "try": [0, 1],
+                "t_launch_ns": [T0_NS + 10 * MS, T0_NS + 170 * MS],
+                "t_end_ns": pd.array([T0_NS + 30 * MS, None], dtype="Int64"),
+            }
+        )
+        tasks = pd.DataFrame([{"workflow": "w", "stage": "make", "task": "make", "parent": None}])
+        values = {"declared_tasks": tasks, "declared_tries": tries}
+        _, c = found(story, **values)
+        assert c.parts["gap"] == 140 * MS and c.bound_ns == 40 * MS
+        assert sum(c.parts.values()) == 190 * MS
+        (gap,) = [f for f in insights(story.run(2, **values)).findings() if f.kind == "critical path gaps"]
+        assert gap.title.endswith("the longest gap is 140 ms, between tries of make")
+        assert "before the next one" in gap.advice
+
     def test_forks_and_waits_of_a_script_lead_to_the_task_that_it_ran_before(self) -> None:
         story = managed(Story())
         for name, pid, start, end in (("one", 2, 10, 30), ("two", 3, 35, 60)):

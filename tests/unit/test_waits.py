@@ -172,6 +172,25 @@ def test_a_manager_that_tells_of_a_task_when_it_runs_had_it_in_a_queue_before() 
     assert parts(run)["b1"][:5] == [144, 20, 4, 120, 0], "a1 has no declared end"
 
 
+def test_the_time_between_two_tries_is_queue_time() -> None:
+    """The first try fails after 5 ms; the manager waits for 40 ms before it tries again."""
+    story = Story()
+    for begin in (10, 55):
+        story.write("/a", 0, 10, at_ms=begin, dur=2 * MS, workflow="w", stage="a", task="a1")
+    tries = pd.DataFrame(
+        {
+            "workflow": "w",
+            "task": "a1",
+            "try": [0, 1],
+            "t_launch_ns": [at(8), at(55)],
+            "t_end_ns": pd.array([at(15), None], dtype="Int64"),
+        }
+    )
+    tasks = declared({"task": "a1", "submit": 0, "launch": 8, "end": 60})
+    found = parts(story.run(declared_tasks=tasks, declared_tries=tries))["a1"]
+    assert found == [0, 0, 0, 0, 50, None, 10, 4, 0, 6]
+
+
 def test_clocks_that_disagree_make_nothing_negative() -> None:
     run = pipeline()
     run.declared_tasks = declared({"task": "a1", "submit": 9, "depend": 8, "alloc": 7, "start": 6, "end": 5})

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import EVIDENCE, TIME, Match, Row, Rule, Threshold
 from tailrace.analyzer.model import outcomes
+from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import time_text
 
 LEAST = Threshold(1, "% of the makespan")
@@ -25,6 +27,8 @@ LATE = (
     " many at once: a command for each task takes the time of its start."
 )
 """The advice where tasks were submitted after all that they waited for was over."""
+RETRY = "Mend what made the try fail, or have the workflow manager wait for less before the next one."
+"""The advice where the longest gap is between a try that failed and the next one."""
 
 
 def find(found: Analyses) -> Iterator[Match]:
@@ -40,7 +44,7 @@ def find(found: Analyses) -> Iterator[Match]:
         f" is {time_text(longest)}, {_place(found)}"
         + (f"; for {time_text(late)} the next task had not been submitted" if mostly else ""),
         cost_ns=gap,
-        advice=LATE if mostly else "" if found.inputs.managed else UNMANAGED,
+        advice=RETRY if _is_pause(found) else LATE if mostly else "" if found.inputs.managed else UNMANAGED,
         evidence=_longest(found),
         tasks={int(task) for task in found.critical.path["task"] if task >= 0},
     )
@@ -62,11 +66,21 @@ def _pieces(found: Analyses) -> pd.DataFrame:
     return longest
 
 
+def _is_pause(found: Analyses) -> bool:
+    """Whether most of the longest gap is between tries of its task."""
+    top = _pieces(found).iloc[0]
+    if int(top["task"]) < 0:
+        return False
+    pauses = intervals.cover(found.inputs.pauses, len(found.inputs.tasks))
+    piece = (np.array([top[name]], dtype=np.int64) for name in ("task", "begin_ns", "end_ns"))
+    return int(pauses.inside(*piece)[0]) > int(top["gap"]) / 2
+
+
 def _place(found: Analyses) -> str:
     """Where the longest gap is."""
-    top = _pieces(found).iloc[0]
-    if int(top["task"]) >= 0:
-        return f"before {found.inputs.called(int(top['task']))}"
+    task = int(_pieces(found).iloc[0]["task"])
+    if task >= 0:
+        return f"{'between tries of' if _is_pause(found) else 'before'} {found.inputs.called(task)}"
     return "before the first task of the path"
 
 
