@@ -35,13 +35,15 @@ _BY_NAME = {"Cached": "memoized", "TimedOut": "timeout"}
 
 @dataclass
 class _Run:
-    """A task run. attempt: -1 before its first try; error: of the last one."""
+    """A task run. attempt: -1 before its first try; begun_ns, error: of the last; over_ns: when that failed, or 0."""
 
     name: str
     stage: str
+    submitted_ns: int
     declared: bool = False
     attempt: int = -1
     begun_ns: int = 0
+    over_ns: int = 0
     error: str = ""
 
 
@@ -62,7 +64,7 @@ class _Followed:
         with self.submitting:
             if run_id not in self._runs:
                 self._numbers[stage] = self._numbers.get(stage, 0) + 1
-                self._runs[run_id] = _Run(f"{stage}:{self._numbers[stage]}", stage)
+                self._runs[run_id] = _Run(f"{stage}:{self._numbers[stage]}", stage, time.time_ns())
             return self._runs[run_id]
 
     def tags(self, engine: Any) -> str:
@@ -82,11 +84,14 @@ class _Followed:
             self._declare(task_run, run)
         if state.is_running():
             if run.begun_ns:
-                self.workflow.retried(run.name, run.attempt, run.error, t_launch_ns=run.begun_ns)
-            run.attempt, run.begun_ns = run.attempt + 1, time.time_ns()
+                over_ns = run.over_ns or time.time_ns()
+                self.workflow.retried(run.name, run.attempt, run.error, t_launch_ns=run.begun_ns, t_ns=over_ns)
+            run.attempt, run.begun_ns, run.over_ns = run.attempt + 1, time.time_ns(), 0
             self.workflow.started(run.name, run.attempt, t_ns=run.begun_ns)
         elif state.name == "NotReady":
             self._over(task_run.id, run, "dep_failed", state)
+        elif state.is_scheduled():
+            run.over_ns = time.time_ns()  # it waits for its next try
         elif state.is_final():
             self._over(task_run.id, run, _BY_NAME.get(state.name, _STATUSES.get(state.type.value, "failed")), state)
 
@@ -99,6 +104,7 @@ class _Followed:
             kind="python",
             name=run.name,
             deps=[{"task": name, "via": "future"} for name in deps],
+            t_ns=run.submitted_ns,
             annotations={"task_run": str(task_run.name), "tags": sorted(task_run.tags)},
         )
 

@@ -5,8 +5,8 @@ took something (inputs.py). Edges lead from a task's point to its next one, and 
 
     bound    The longest chain of work. An edge inside a task weighs its time, less the time that the task waited for
              processes outside of it or for its next try, or, being one process, was blocked in calls on pipes and
-             sockets; a hand-over weighs nothing. With any number of processors and no delay between tasks, the run could
-             not have been shorter. Hand-overs go forward in time, so the bound is at most the makespan.
+             sockets; a hand-over weighs nothing. With any number of processors and no delay between tasks, the run
+             could not have been shorter. Hand-overs go forward in time, so the bound is at most the makespan.
     slack    of a task: how much longer it could have worked without a longer bound. 0: it is critical.
     path     The chain that determined the makespan, followed backwards from the end: a task's time is on the path back
              to its last input; from there the path continues with the task that gave it. A pipe's reader that was

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import tailrace
 from support.commands import run_cli
 from support.conformance import Adapter, Step
 from support.conformance_runs import judged, program
@@ -223,7 +224,8 @@ def body(words, *before):
 def steps():
     made = {}
     for stage, out, inputs, words, retries in @STEPS@:
-        made[out] = task(body, name=stage, retries=retries).submit(words, *[made[path] for path in inputs])
+        again = {"retries": retries, "retry_delay_seconds": 2}
+        made[out] = task(body, name=stage, **again).submit(words, *[made[path] for path in inputs])
     for future in made.values():
         future.wait()
 
@@ -251,8 +253,19 @@ def test_prefect(tmp_path: Path) -> None:
         (run_dir,) = (folder / "tailrace-runs").iterdir()
         return run_dir
 
-    verdict = judged(Adapter("Prefect", prefects[0].version, run, files=False), tmp_path)
+    runs: list[Path] = []
+
+    def kept(folder: Path, workflow: list[Step]) -> Path:
+        runs.append(run(folder, workflow))
+        return runs[-1]
+
+    verdict = judged(Adapter("Prefect", prefects[0].version, kept, files=False), tmp_path)
     assert not verdict.faults, "\n".join(verdict.faults)
+    # All were submitted at once, and the one that failed was tried again two seconds later.
+    declared = tailrace.open(runs[0])
+    first, second = declared.declared_tries.query("task == 'merge:1'").sort_values("try").to_dict("records")
+    assert second["t_launch_ns"] - first["t_end_ns"] > 1e9
+    assert (declared.declared_tasks["t_submit_ns"] < first["t_end_ns"]).all()
 
 
 # Ray
