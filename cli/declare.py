@@ -64,6 +64,12 @@ def command(
     traced.discard("")
     names, by_file = importing.traced_names(imported.tasks, traced, lambda: _writers(run, workflow), folder)
     _check(run, importer.kind, workflow, set(names.values()))
+    known = seen[seen["t0_ns"].notna() & (seen["workflow"].fillna("") == workflow)]
+    times = {
+        str(task): (int(t0), int(t1))
+        for task, t0, t1 in zip(known["task"], known["t0_ns"], known["t1_ns"], strict=True)
+    }
+    imported = importing.with_seen_times(imported, names, times)
     importing.write(run_dir, importer.kind, imported, workflow, folder, names)
     unseen = sum(name not in traced for name in names.values())
     told = [f"{by_file:,} of them identified by the files that they wrote"] * bool(by_file)

@@ -16,7 +16,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -30,6 +30,7 @@ from tailrace.integrations.task_tags import tag_value
 _SUFFIX = "-import.jsonl"
 _LARGEST = 1 << 30
 """Bytes of a file that is read at once."""
+_SECOND = 1_000_000_000
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -69,7 +70,8 @@ class ImportedWorkflow:
     root: the folder of relative paths, None: not known; via: what a task gets from those in `after` that wrote none of
     its inputs: "order", or "future" where values pass; explicit: `after` has all dependencies, and a file tells only
     what one of them is for; ends: whether what is kept tells how tasks ended, "all", "some" (nothing is said of a task
-    without a status) or "none"; own_directories: where the manager keeps what is no data.
+    without a status) or "none"; own_directories: folders and files in which the manager keeps what is no data; times:
+    "exact", or cut to "seconds", or of "polls": cut, and told when the manager looked (`with_seen_times`).
     """
 
     manager: str
@@ -81,6 +83,7 @@ class ImportedWorkflow:
     explicit: bool = False
     ends: Literal["all", "some", "none"] = "all"
     own_directories: Sequence[str] = ()
+    times: Literal["exact", "seconds", "polls"] = "exact"
     config: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -218,6 +221,32 @@ def traced_names(
         found[task.names[0]] = own
         taken.add(own)
     return found, by_file
+
+
+def with_seen_times(
+    workflow: ImportedWorkflow, names: Mapping[str, str], seen: Mapping[str, tuple[int, int]]
+) -> ImportedWorkflow:
+    """The workflow with the times of its first and last event for each traced task, where the manager's are only known
+    to the second: a task that is over in less would have no time at all.
+
+    names: of `traced_names`; seen: those times (ns since the epoch) by the task's tag.
+    """
+    if workflow.times == "exact":
+        return workflow
+    late = workflow.times == "polls"
+    tasks = []
+    for task in workflow.tasks:
+        first, last = seen.get(names[task.names[0]], (0, 0))
+        start, end, submitted = task.t_start_ns, task.t_end_ns, task.t_submit_ns
+        # The manager's begin is that of the last try, the trace's of the first one.
+        if first and start is not None and (task.tries < 2 or first >= start) and (late or first < start + _SECOND):
+            start = first
+        if last and end is not None:
+            end = last if late or last >= end else end
+        if submitted is not None and start is not None:
+            submitted = min(submitted, start)
+        tasks.append(replace(task, t_start_ns=start, t_end_ns=end, t_submit_ns=submitted))
+    return replace(workflow, tasks=tasks)
 
 
 def write(

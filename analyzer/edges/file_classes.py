@@ -10,7 +10,7 @@ file) gets a class, by the first rule that fits:
     3. kernel interfaces (/proc, /sys, /dev but /dev/shm), devices, the run's own files,
        synchronisation (`SYNCHRONISATION`)                                               -> system
     4. files that the workflow manager declared as an input or output                    -> data
-       files that it keeps for itself (`MANAGER_FILES`, and the directories it declared)  -> manager
+       files that it keeps for itself (`MANAGER_FILES`, and what it declared as its own)  -> manager
     5. byte-compiled caches (__pycache__, .pyc)                                           -> software
     6. a write, or a file written in this run                                             -> data
     7. configuration of the machine: `SYSTEM_PATHS` (/etc, locales, time zones, ...)            -> system
@@ -189,7 +189,7 @@ def classify(
         programs: the program of each actor, see `programs`. An unknown one reads no data below a prefix of software.
         declared: paths that a workflow manager declared.
         own: directories of the tracer, such as the run's.
-        manager: directories of workflow managers, such as Parsl's.
+        manager: directories and files of workflow managers, such as Parsl's.
         data, software: shell patterns of whole paths, applied before any other rule.
     """
     paths = last_paths(table)
@@ -236,6 +236,9 @@ class _Undecided:
         found = [np.asarray(pc.starts_with(self.paths, name), dtype=np.bool_) for name in directories]
         return np.logical_or.reduce(found) if found else np.zeros(len(self.at), dtype=np.bool_)
 
+    def any_of(self, paths: Sequence[str]) -> npt.NDArray[np.bool_]:
+        return np.asarray(pc.is_in(self.paths, pa.array(paths, pa.large_string())), dtype=np.bool_)
+
     def named(self, patterns: Sequence[str]) -> npt.NDArray[np.bool_]:
         if not patterns:
             return np.zeros(len(self.at), dtype=np.bool_)
@@ -266,6 +269,7 @@ def _settled(
     left.decide(left.found(SYNCHRONISATION), SYSTEM)
     left.decide(declared[left.at], DATA)
     managed = left.below(directory.rstrip("/") + "/" for directory in inputs.manager) | left.found(MANAGER_FILES)
+    managed |= left.any_of(inputs.manager)
     left.decide(managed & ~left.found(TASK_LOGS), MANAGER)
     left.decide(left.found(CACHES), SOFTWARE)
     left.decide(written[left.at], DATA)
@@ -273,7 +277,7 @@ def _settled(
     left.decide(left.found(SHARED_OBJECT), SOFTWARE)
     special = left.found(SOFTWARE_PATHS) | left.below(inputs.environments)
     special |= np.asarray(pc.ends_with(left.paths, ".py"), dtype=np.bool_)
-    special |= np.asarray(pc.is_in(left.paths, pa.array(sorted(code), pa.large_string())), dtype=np.bool_)
+    special |= left.any_of(sorted(code))
     left.decide(~special, DATA)
     return left.out
 

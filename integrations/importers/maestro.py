@@ -15,6 +15,7 @@ from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Impo
 
 _METADATA = Path("meta/metadata.yaml")
 _STATUS = "status.csv"
+_FILES = (_STATUS, ".status.lock", ".conductor.lock", "batch.info")
 _SOURCE = "_source"
 _STATES = {
     "FINISHED": "done",
@@ -55,7 +56,8 @@ def read(path: Path) -> ImportedWorkflow:
         name=path.resolve().name,
         tasks=tasks,
         root=path.resolve(),
-        own_directories=["meta", "logs"],
+        times="polls",
+        own_directories=["meta", "logs", *_FILES, *(file.name for file in path.glob("*.pkl"))],
     )
 
 

@@ -32,6 +32,7 @@ def read(path: Path) -> ImportedWorkflow:
         tasks=[_task(number, rule) for number, rule in enumerate(rules)],
         root=path.resolve().parent,
         ends="none",
+        own_directories=[log.name for log in path.resolve().parent.glob("*.makeflowlog")],
     )
 
 

@@ -68,6 +68,7 @@ def read(path: Path) -> ImportedWorkflow:
         manager="slurm",
         version="",
         name=path.stem,
+        times="seconds",
         tasks=[_task(name, job, waits) for (name, job), waits in zip(jobs.items(), _dependencies(jobs), strict=True)],
     )
 

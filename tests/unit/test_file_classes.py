@@ -102,6 +102,8 @@ class TestClasses:
             ("/shared/1795460.9/wq/function_data/0003/function", "manager"),
             ("/w/runinfo/vine/2026-11-23T185701/vine-logs/transactions", "manager"),
             ("/elsewhere/of-parsl/htex/interchange.log", "manager"),
+            ("/study/status.csv", "manager"),
+            ("/study/status.csv.old", "data"),
             ("/elsewhere/of-parsl/declared.dat", "data"),
         ],
     )
@@ -110,7 +112,9 @@ class TestClasses:
         story = Story()
         story.write(path, task="t", stage="s")
         declared = ["/elsewhere/of-parsl/declared.dat"]
-        assert self.classes(story, declared=declared, manager=["/elsewhere/of-parsl"]) == {(1, path): wanted}
+        assert self.classes(story, declared=declared, manager=["/elsewhere/of-parsl", "/study/status.csv"]) == {
+            (1, path): wanted
+        }
 
     def test_one_file_may_be_software_to_one_and_data_to_another(self) -> None:
         story = Story()

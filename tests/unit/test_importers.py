@@ -10,7 +10,7 @@ import pytest
 
 from tailrace.errors import UsageError
 from tailrace.integrations import importers, importing
-from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer
+from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer, with_seen_times
 
 SCRIPT = """#!/bin/bash
 ### ---
@@ -352,6 +352,33 @@ def test_tasks_of_an_array_are_those_that_the_plugin_tags(tmp_path: Path) -> Non
         ("2_2",): ("sort", ("1_2",), ""),
         ("3",): ("merge", ("1_1", "1_2", "1_4", "2_2"), ""),
     }
+
+
+@pytest.mark.parametrize(
+    ("times", "tries", "expected"),
+    [
+        ("exact", 1, (3.0, 4.0, 6.0)),
+        ("seconds", 1, (3.0, 4.2, 6.5)),
+        ("seconds", 2, (3.0, 4.2, 6.5)),
+        ("polls", 1, (3.0, 4.2, 6.5)),
+    ],
+)
+def test_times_of_whole_seconds_are_those_of_the_trace(times: str, tries: int, expected: tuple[float, ...]) -> None:
+    def ns(seconds: float) -> int:
+        return round(seconds * 1e9)
+
+    def told(start: float, end: float, seen: tuple[float, float]) -> tuple[float | None, ...]:
+        task = ImportedTask(("a",), "s", t_submit_ns=ns(3), t_start_ns=ns(start), t_end_ns=ns(end), tries=tries)
+        workflow = ImportedWorkflow("m", "", "w", [task], times=times)  # type: ignore[arg-type]
+        (found,) = with_seen_times(workflow, {"a": "tag"}, {"tag": (ns(seen[0]), ns(seen[1]))}).tasks
+        return tuple((at or 0) / 1e9 for at in (found.t_submit_ns, found.t_start_ns, found.t_end_ns))
+
+    assert told(4, 6, (4.2, 6.5)) == expected
+    if times == "polls":  # which may come late
+        assert told(9, 12, (4.2, 6.5)) == (3, 4.2, 6.5)
+    elif times == "seconds":  # a job that made no call for long; the times of a second try
+        assert told(4, 9, (5.5, 6.5)) == (3, 4, 9)
+        assert told(4, 6, (3.5, 6.5)) == ((3, 4, 6.5) if tries == 2 else (3, 3.5, 6.5))
 
 
 HETEROGENEOUS = """JobId=1 JobName=make JobState=PENDING Dependency=(null) NumCPUs=1
