@@ -64,6 +64,7 @@ struct NodeSealer::Work {
   Item items[kMost];
   size_t count = 0;
   bool left_over = false;
+  bool collects = false;  // what is unmapped: what an earlier pass has collected waits for its second look
 
   void add(uint64_t until_ns, size_t bell, string_view name) {
     left_over = left_over || count == kMost;
@@ -190,9 +191,9 @@ void NodeSealer::refuse_for_a_while() {
 }
 
 // What fails here is tried again, and counted at the last attempt.
-Outcome NodeSealer::seal_ended(int directory, const char *name) {
+Outcome NodeSealer::seal_ended(int directory, const char *name, FirstLook &first) {
   SealedJournals before = result_;
-  Outcome outcome = sealing_.seal_one(directory, name, sys::geteuid());
+  Outcome outcome = sealing_.seal_one(directory, name, sys::geteuid(), first);
   if (outcome == Outcome::kSealed) ++result_.sealed;
   if (outcome == Outcome::kFailed) {
     result_ = before;
@@ -213,6 +214,41 @@ void NodeSealer::seal_in_order(int directory, Work &work) {
   }
 }
 
+// Whether there was something to seal. What is not done yet is looked at again in the next pass.
+bool NodeSealer::note(Outcome outcome, size_t bell) {
+  if (outcome == Outcome::kEnding || outcome == Outcome::kFailed) pending_[bell] = true;
+  return outcome == Outcome::kHanded || outcome == Outcome::kSealed || outcome == Outcome::kEnding;
+}
+
+bool NodeSealer::visit(int directory, const char *name, size_t bell, Look how, Work &work) {
+  uint64_t until_ns = 0;
+  FirstLook first;
+  Outcome outcome = sealing_.look(directory, name, sys::geteuid(), how, first, &until_ns);
+  if (outcome == Outcome::kHanded) work.add(until_ns, bell, name);
+  if (outcome == Outcome::kUnmapped && !(work.collects && unmapped_.add(name, first))) pending_[bell] = true;
+  if (outcome == Outcome::kBegun || outcome == Outcome::kEmpty) outcome = seal_ended(directory, name, first);
+  beat_again();
+  return note(outcome, bell);
+}
+
+bool NodeSealer::is_due(uint64_t now) const {
+  return !unmapped_.is_empty() && now >= unmapped_.last_look_ns() + kBetweenLooksNs;
+}
+
+// The second look at what an earlier pass found unmapped. True: there was something to seal.
+bool NodeSealer::seal_unmapped(int directory) {
+  bool busy = false;
+  for (UnmappedJournals::Item &item : unmapped_) {
+    if (stopping_.load() || monotonic_ns() < refusing_until_ns_) return busy;
+    size_t bell;
+    Outcome outcome = seal_ended(directory, item.name, item.first);
+    if (find_bell(item.name, bell)) busy = note(outcome, bell) || busy;
+    beat_again();
+  }
+  unmapped_.clear();
+  return busy;
+}
+
 // One look at the journals for which a bell has moved, and once a second at all: a killed process moves none. True: there
 // was something to seal.
 bool NodeSealer::pass() {
@@ -220,7 +256,7 @@ bool NodeSealer::pass() {
   SealerBoard board;
   if (sys::pread(board_, &board, sizeof board, 0) != static_cast<long>(sizeof board)) return false;
   bool thorough = now >= next_thorough_ns_;
-  bool due[kBells], any = thorough;
+  bool due[kBells], any = thorough || is_due(now);
   for (size_t i = 0; i < kBells; ++i) {
     uint32_t bell = board.bells[i].load();
     due[i] = pending_[i] || bell != bells_[i];
@@ -240,6 +276,8 @@ bool NodeSealer::pass() {
   if (work && is_owned_by(directory, sys::geteuid())) {
     work->count = 0;
     work->left_over = false;
+    if (is_due(now)) busy = seal_unmapped(directory);
+    work->collects = unmapped_.is_empty();
     alignas(8) char entries[32768];
     long n;
     while (!stopping_.load() && (n = sys::call(SYS_getdents64, directory, sys::pointer(entries), sizeof entries)) > 0) {
@@ -248,14 +286,7 @@ bool NodeSealer::pass() {
         at += entry->bytes;
         size_t bell;
         if (!find_bell(entry->name, bell) || !(thorough || due[bell])) continue;
-        uint64_t until_ns = 0;
-        Look how = thorough ? Look::kThorough : Look::kQuick;
-        Outcome outcome = sealing_.look(directory, entry->name, sys::geteuid(), how, &until_ns);
-        if (outcome == Outcome::kHanded) work->add(until_ns, bell, entry->name);
-        if (outcome == Outcome::kBegun || outcome == Outcome::kEmpty) outcome = seal_ended(directory, entry->name);
-        busy = busy || outcome == Outcome::kHanded || outcome == Outcome::kSealed || outcome == Outcome::kEnding;
-        if (outcome == Outcome::kEnding || outcome == Outcome::kFailed) pending_[bell] = true;
-        beat_again();
+        busy = visit(directory, entry->name, bell, thorough ? Look::kThorough : Look::kQuick, *work) || busy;
       }
     }
     seal_in_order(directory, *work);

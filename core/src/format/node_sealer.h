@@ -17,6 +17,7 @@
 
 #include "format/sealer_board.h"
 #include "format/sealing.h"
+#include "format/unmapped_journals.h"
 
 namespace tailrace {
 
@@ -55,13 +56,18 @@ class NodeSealer {
   void write_board(const void *member, size_t bytes);
   bool pass();
   void refuse_for_a_while();
-  Outcome seal_ended(int directory, const char *name);
+  Outcome seal_ended(int directory, const char *name, FirstLook &first);
+  bool note(Outcome outcome, size_t bell);
+  bool visit(int directory, const char *name, size_t bell, Look how, Work &work);
+  bool is_due(uint64_t now) const;
+  bool seal_unmapped(int directory);
   void seal_in_order(int directory, Work &work);
   void pause(uint64_t ns);
 
   char directory_[2048];
   SealedJournals result_;
   Sealing sealing_;
+  UnmappedJournals unmapped_;  // in directory_; a later pass looks at them again, so that none waits
   int board_ = -1;
   SealerBoard written_;          // what the board has of ours
   uint32_t bells_[kBells] = {};  // as of the last pass

@@ -4,110 +4,19 @@
 // are sealed as well.
 #include <dirent.h>
 #include <errno.h>
-#include <linux/magic.h>
-#include <signal.h>
 #include <sys/file.h>
-#include <sys/vfs.h>
 
 #include "base/sys.h"
 #include "format/checked_file.h"
 #include "format/detail.h"
 #include "format/host_description.h"
+#include "format/journal_use.h"
 #include "format/sealer_board.h"
 #include "format/sealing.h"
+#include "format/unmapped_journals.h"
 
 namespace tailrace {
 namespace {
-
-// When the process began, in realtime ns, from /proc/PID/stat; 0 when it is gone or only a zombie is left.
-// Its resolution is the kernel's tick, 10 ms.
-uint64_t process_start_ns(int pid) {
-  char path[64], stat[1024];
-  Writer w(path, sizeof path);
-  w << "/proc/";
-  w.number(pid) << "/stat";
-  int fd = sys::open(w.c_str(), O_RDONLY);
-  if (fd < 0) return 0;
-  long n = sys::read(fd, stat, sizeof stat);
-  sys::close(fd);
-  if (n <= 0) return 0;
-  string_view text(stat, static_cast<size_t>(n));
-  // The name in parentheses may contain any character, blanks and parentheses too.
-  size_t at = text.rfind(')');
-  if (at == string_view::npos || at + 2 >= text.size()) return 0;
-  char state = text[at + 2];
-  if (state == 'X') return 0;
-  // Fields by the numbers of proc(5): 9 flags, 20 num_threads, 22 starttime.
-  uint64_t flags = 0, threads = 0, ticks = 0;
-  int field = 2;
-  for (; at < text.size() && field < 22; ++at) {
-    if (text[at] != ' ') continue;
-    ++field;
-    string_view rest = slice(text, at + 1, text.size() - at - 1);
-    uint64_t *wanted = field == 9 ? &flags : field == 20 ? &threads : field == 22 ? &ticks : nullptr;
-    if (wanted && !take_decimal(rest, *wanted)) return 0;
-  }
-  // With more threads, only the first has exited: by itself, or for an execve of another one, which then takes its place.
-  constexpr uint64_t kExiting = 4;
-  if ((state == 'Z' || (flags & kExiting)) && threads <= 1) return 0;
-  timespec boot, now;
-  clock_gettime(CLOCK_BOOTTIME, &boot);
-  clock_gettime(CLOCK_REALTIME, &now);
-  uint64_t boot_ns = (static_cast<uint64_t>(now.tv_sec) * 1000000000ULL + static_cast<uint64_t>(now.tv_nsec)) -
-                     (static_cast<uint64_t>(boot.tv_sec) * 1000000000ULL + static_cast<uint64_t>(boot.tv_nsec));
-  return boot_ns + ticks * 10000000ULL;
-}
-
-// A read lease (fcntl(2)). The kernel grants it only where no process, in whatever namespace, has the file mapped or open
-// for writing, and who opens it for writing then waits until the lease is given back.
-class ReadLease {
- public:
-  explicit ReadLease(int read_only_fd) : fd_(read_only_fd) {
-    struct statfs fs;
-    if (sys::call(SYS_fstatfs, fd_, sys::pointer(&fs)) < 0) return;
-    // Other file systems are layered over the inode (overlayfs), or ask a server.
-    bool known = fs.f_type == TMPFS_MAGIC || fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC ||
-                 fs.f_type == BTRFS_SUPER_MAGIC;
-    // The signal by which a writer's open(2) asks for the lease, SIGIO, would end us.
-    is_granted_ = known && sys::call(SYS_fcntl, fd_, kSetSignal, SIGURG) >= 0 &&
-                  sys::call(SYS_fcntl, fd_, kSetLease, F_RDLCK) >= 0;
-  }
-  ~ReadLease() {
-    if (is_granted_) sys::call(SYS_fcntl, fd_, kSetLease, F_UNLCK);
-  }
-  ReadLease(const ReadLease &) = delete;
-  ReadLease &operator=(const ReadLease &) = delete;
-  // False also where it can't be told.
-  bool is_granted() const { return is_granted_; }
-
- private:
-  static constexpr int kSetSignal = 10, kSetLease = 1024;
-  int fd_;
-  bool is_granted_ = false;
-};
-
-// Whether any process has the file mapped or open for writing; true where it can't be told.
-bool is_mapped(int read_only_fd) { return !ReadLease(read_only_fd).is_granted(); }
-
-// As is_mapped; a process has no mappings for a moment during execve.
-bool stays_mapped(int read_only_fd) {
-  if (is_mapped(read_only_fd)) return true;
-  timespec pause{0, 20'000'000};
-  sys::call(SYS_nanosleep, sys::pointer(&pause), 0);
-  return is_mapped(read_only_fd);
-}
-
-// Whether a process may still write to the journal.
-bool is_in_use(const SegmentHeader &segment, int read_only_fd) {
-  constexpr uint64_t kSlackNs = 1'000'000'000;  // clock steps between then and now
-  if (segment.holding.load() == kReserve) return stays_mapped(read_only_fd);
-  if (segment.pid_namespace == 0 || segment.pid_namespace != pid_namespace()) return stays_mapped(read_only_fd);
-  // The pid exists, and is no later process of the same number.
-  uint64_t began = process_start_ns(segment.pid);
-  if (began != 0 && began <= segment.start_realtime_ns + kSlackNs) return true;
-  // Its children count their losses in it.
-  return segment.homeless.load() && is_mapped(read_only_fd);
-}
 
 // The name that the process of the journal gives to its trace file.
 void write_trace_name(const SegmentHeader &h, Writer &out) {
@@ -244,7 +153,7 @@ Outcome Sealing::seal_open(int fd, unsigned uid) {
 }
 
 // Opened without the right to write, since a writer counts as a user of the journal.
-Outcome Sealing::look(int directory, const char *name, unsigned uid, Look how, uint64_t *handed_ns) {
+Outcome Sealing::look(int directory, const char *name, unsigned uid, Look how, FirstLook &first, uint64_t *handed_ns) {
   int fd = open_regular(name, O_RDONLY, directory);
   if (fd < 0) return Outcome::kSkipped;
   SegmentHeader header{};
@@ -262,10 +171,12 @@ Outcome Sealing::look(int directory, const char *name, unsigned uid, Look how, u
     } else if (how == Look::kQuick && !left) {
       outcome = Outcome::kAlive;
     } else {
-      outcome = !is_in_use(header, fd) ? Outcome::kEmpty
-                : reserve              ? Outcome::kSkipped
-                : left                 ? Outcome::kEnding
-                                       : Outcome::kAlive;
+      Use use = use_of(header, fd, first);
+      outcome = use == Use::kNone       ? Outcome::kEmpty
+                : use == Use::kUnmapped ? Outcome::kUnmapped
+                : reserve               ? Outcome::kSkipped
+                : left                  ? Outcome::kEnding
+                                        : Outcome::kAlive;
     }
   }
   sys::close(fd);
@@ -305,16 +216,44 @@ Outcome remove_begun(int directory, const char *name, unsigned uid) {
 
 }  // namespace
 
-Outcome Sealing::seal_one(int directory, const char *name, unsigned uid) {
-  Outcome seen = look(directory, name, uid, Look::kThorough);
+Outcome Sealing::seal_one(int directory, const char *name, unsigned uid, FirstLook &first) {
+  Outcome seen = look(directory, name, uid, Look::kThorough, first);
   if (seen == Outcome::kBegun) return remove_begun(directory, name, uid);
   if (seen != Outcome::kEmpty) return seen;
   int fd = open_locked(directory, name, uid);
   if (fd < 0) return Outcome::kSkipped;
-  Outcome outcome = seal_open(fd, uid);
+  // The name may be that of another file by now.
+  bool is_seen = first.at_ns == 0 || was_looked_at(first, fd);
+  Outcome outcome = is_seen ? seal_open(fd, uid) : Outcome::kSkipped;
   if (outcome == Outcome::kSealed || outcome == Outcome::kEmpty) remove_journal(directory, name);
   sys::close(fd);
   return outcome;
+}
+
+// The second look at a journal that was unmapped at the first, which may be sealed then.
+Outcome Sealing::seal_second(int directory, const char *name, unsigned uid, FirstLook &first) {
+  Outcome outcome = Outcome::kUnmapped;
+  // Another file that has the name by now has a pause of its own; who makes one after the other is alive.
+  for (int attempt = 0; attempt < 2 && outcome == Outcome::kUnmapped; ++attempt) {
+    wait_between_looks(first.at_ns);
+    outcome = seal_one(directory, name, uid, first);
+  }
+  return outcome == Outcome::kUnmapped ? Outcome::kAlive : outcome;
+}
+
+// `unmapped`: of the same directory, which wait for their pause.
+void Sealing::seal_or_keep(int directory, const char *name, unsigned uid, UnmappedJournals &unmapped) {
+  FirstLook first;
+  Outcome outcome = seal_one(directory, name, uid, first);
+  if (outcome == Outcome::kUnmapped && !unmapped.add(name, first)) outcome = seal_second(directory, name, uid, first);
+  count(outcome);
+  if (unmapped.is_full()) seal_unmapped(directory, uid, unmapped);
+}
+
+void Sealing::seal_unmapped(int directory, unsigned uid, UnmappedJournals &unmapped) {
+  if (!unmapped.is_empty()) wait_between_looks(unmapped.last_look_ns());
+  for (UnmappedJournals::Item &item : unmapped) count(seal_second(directory, item.name, uid, item.first));
+  unmapped.clear();
 }
 
 Outcome Sealing::seal_handed(int directory, const char *name, unsigned uid) {
@@ -353,6 +292,7 @@ void Sealing::count(Outcome outcome) {
     case Outcome::kEmpty:
     case Outcome::kBegun:
     case Outcome::kHanded:
+    case Outcome::kUnmapped:
     case Outcome::kSkipped: break;
   }
 }
@@ -401,10 +341,11 @@ int Sealing::seal_in(int parent, const char *directory, unsigned uid, Other othe
     sys::close(fd);
     return -EPERM;
   }
+  UnmappedJournals unmapped;
   while (dirent *entry = ::readdir(dir)) {
     string_view name(entry->d_name);
     if (name.size() >= 4 && slice(name, name.size() - 3, 3) == ".tj") {
-      count(seal_one(fd, entry->d_name, uid));
+      seal_or_keep(fd, entry->d_name, uid, unmapped);
     } else if (name.size() > kHostMarkSuffix.size() &&
                slice(name, name.size() - kHostMarkSuffix.size(), kHostMarkSuffix.size()) == kHostMarkSuffix) {
       sys::call(SYS_unlinkat, fd, sys::pointer(entry->d_name), 0);
@@ -412,6 +353,7 @@ int Sealing::seal_in(int parent, const char *directory, unsigned uid, Other othe
       other(fd, name);
     }
   }
+  seal_unmapped(fd, uid, unmapped);
   ::closedir(dir);
   // Removed only when empty; a process that starts now makes it again.
   sys::call(SYS_unlinkat, parent, sys::pointer(directory), AT_REMOVEDIR);

@@ -2,14 +2,17 @@
 // format/seal_dead.cc has it.
 #pragma once
 
+#include "format/journal_use.h"
 #include "format/node_file.h"
 #include "format/seal.h"
 
 namespace tailrace {
 
+class UnmappedJournals;
+
 // kEmpty: unused from now on. kBegun: its process ended before it had a header. kHanded: full, and its process waits for
-// it to be sealed. kEnding: its process has left it and is not dead yet.
-enum class Outcome { kSealed, kAlive, kFailed, kSkipped, kEmpty, kBegun, kHanded, kEnding };
+// it to be sealed. kEnding: its process has left it and is not dead yet. kUnmapped: it takes a second look.
+enum class Outcome { kSealed, kAlive, kFailed, kSkipped, kEmpty, kBegun, kHanded, kEnding, kUnmapped };
 
 // What a look may cost. kQuick: only journals that were handed over or left can be more than kAlive.
 enum class Look { kQuick, kThorough };
@@ -34,9 +37,11 @@ class Sealing {
   int seal_dead(const char *directory);
 
   // Below, `directory` is a descriptor of a checked directory, whose path may lead elsewhere by now.
-  Outcome look(int directory, const char *name, unsigned uid, Look how, uint64_t *handed_ns = nullptr);
-  // Seals it, if its process is dead, and removes it.
-  Outcome seal_one(int directory, const char *name, unsigned uid);
+  // `first`: of an earlier look at the name, if any; with kUnmapped the next look needs it.
+  Outcome look(int directory, const char *name, unsigned uid, Look how, FirstLook &first,
+               uint64_t *handed_ns = nullptr);
+  // Seals it, if its process is dead, and removes it. It looks once.
+  Outcome seal_one(int directory, const char *name, unsigned uid, FirstLook &first);
   // Seals what a process has handed over.
   Outcome seal_handed(int directory, const char *name, unsigned uid);
 
@@ -45,6 +50,9 @@ class Sealing {
   int seal_all(const char *directory, unsigned uid, Other other);
   template <class Other>
   int seal_in(int parent, const char *directory, unsigned uid, Other other);
+  Outcome seal_second(int directory, const char *name, unsigned uid, FirstLook &first);
+  void seal_or_keep(int directory, const char *name, unsigned uid, UnmappedJournals &unmapped);
+  void seal_unmapped(int directory, unsigned uid, UnmappedJournals &unmapped);
   bool read_copy(int fd);
   SegmentHeader &copy() { return *static_cast<SegmentHeader *>(copy_); }
   Outcome seal_open(int fd, unsigned uid);

@@ -1,51 +1,19 @@
 // The node's sealer, one step at a time: what is handed over is sealed once and given back, wherever a sealer dies.
-#include <signal.h>
-#include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <functional>
 #include <memory>
 #include <thread>
 
 #include "format/node_sealer.h"
 #include "segments.h"
+#include "stopped.h"
 
 using namespace tailrace;
 using namespace tailrace::test;
 
 namespace {
-
-// Does `work` in a process of its own, and stops that before each system call; `kill_before` says of a call, by its number,
-// whether the process is killed there. False: it was not.
-bool run_stopping(const std::function<void()> &work, const std::function<bool(long)> &kill_before) {
-  int pid = fork();
-  if (pid == 0) {
-    ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
-    raise(SIGSTOP);
-    work();
-    _exit(0);
-  }
-  int status = 0;
-  waitpid(pid, &status, 0);
-  EXPECT_TRUE(WIFSTOPPED(status));
-  EXPECT_EQ(ptrace(PTRACE_SETOPTIONS, pid, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL), 0);
-  bool killed = false;
-  while (!killed && ptrace(PTRACE_SYSCALL, pid, nullptr, 0) == 0 && waitpid(pid, &status, 0) == pid &&
-         WIFSTOPPED(status)) {
-    __ptrace_syscall_info call{};
-    EXPECT_GT(ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof call, &call), 0);
-    killed = call.op == PTRACE_SYSCALL_INFO_ENTRY && kill_before(static_cast<long>(call.entry.nr));
-  }
-  if (killed) {
-    kill(pid, SIGKILL);
-    waitpid(pid, &status, 0);
-  }
-  EXPECT_TRUE(killed ? WIFSIGNALED(status) : WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-  return killed;
-}
 
 class NodeSealerTest : public ::testing::Test {
  protected:
@@ -75,7 +43,8 @@ class NodeSealerTest : public ::testing::Test {
   SegmentHeader &header() { return *segment_->header(); }
   Outcome look(Sealing &sealing) {
     uint64_t until_ns = 0;
-    return sealing.look(directory_fd_, kName, geteuid(), Look::kQuick, &until_ns);
+    FirstLook first;
+    return sealing.look(directory_fd_, kName, geteuid(), Look::kQuick, first, &until_ns);
   }
   Outcome seal(Sealing &sealing) { return sealing.seal_handed(directory_fd_, kName, geteuid()); }
   std::string file(int n) {
@@ -186,9 +155,9 @@ TEST_F(NodeSealerTest, WhatAnotherSealerWritesMeanwhileIsNotCut) {
   hand_over();
   // The sealer that continues the file has cut the torn block and gone on, and lets go of the lock.
   bool locked = false;
-  auto write_meanwhile = [&](long call) {
-    if (call == SYS_flock && !locked) write_file(file(0), block + block);
-    locked |= call == SYS_flock;
+  auto write_meanwhile = [&](const SystemCall &call) {
+    if (call.number == SYS_flock && !locked) write_file(file(0), block + block);
+    locked |= call.number == SYS_flock;
     return false;
   };
   // The torn block was this process's, those of the file now are of another.
@@ -218,11 +187,13 @@ TEST_F(NodeSealerTest, WhereverASealerIsKilledEachRecordAndLossIsInTheTraceOnce)
     for (int i = 0; i < 400; ++i) dead.event(Fn::f_fsync, 0, 0, 1);
     lose();
     int writes = 0;
-    auto is_there = [&](long call) {
-      bool changes = call == SYS_write || call == SYS_pwrite64 || call == SYS_ftruncate || call == SYS_unlinkat;
+    auto is_there = [&](const SystemCall &call) {
+      bool changes = call.number == SYS_write || call.number == SYS_pwrite64 || call.number == SYS_ftruncate ||
+                     call.number == SYS_unlinkat;
       return changes && writes++ == write;
     };
-    auto seal_dead = [&] { Sealing(trace_, result_).seal_one(directory_fd_, kName, geteuid()); };
+    FirstLook first;
+    auto seal_dead = [&] { Sealing(trace_, result_).seal_one(directory_fd_, kName, geteuid(), first); };
     bool killed = run_stopping(seal_dead, is_there);
     seal_dead();
     EXPECT_NE(access((journals_ + "/" + kName).c_str(), F_OK), 0);
@@ -245,6 +216,57 @@ TEST_F(NodeSealerTest, WhereverASealerIsKilledEachRecordAndLossIsInTheTraceOnce)
   int n = 0;
   while (kill_before(n) && n < 100) ++n;
   EXPECT_GT(n, 8) << "writes at which a sealer was killed";
+}
+
+// Journals that ended processes of another pid namespace have left.
+void leave_in_another_namespace(const std::string &journals, const std::string &trace, int count) {
+  for (int pid = 1; pid <= count; ++pid) {
+    char name[200];
+    Writer w(name, sizeof name);
+    write_process_stem(w, "node-1", pid, 1'700'000'000'000'000'000);
+    Segment s(trace + "/" + std::string(w.view()) + ".pfw.gz", journals + "/node_1-" + std::to_string(pid) + "-1.0.tj",
+              0, pid);
+    s.header()->pid_namespace = 1;
+    s.header()->left.store(1);
+    s.event(Fn::f_fsync, 0, 0, 1);
+  }
+}
+
+TEST_F(NodeSealerTest, TheThreadPausesForNoJournalOfAnotherPidNamespace) {
+  constexpr int kJournals = 20;
+  unlink((journals_ + "/" + kName).c_str());
+  leave_in_another_namespace(journals_, trace_, kJournals);
+  Looks looks;
+  auto seal = [&] {
+    NodeSealer sealer(journals_, trace_);
+    if (sealer.begin() != 0) _exit(1);
+    std::thread stopper([&] {
+      for (int i = 0; i < 12'000 && count_journals(journals_) > 0; ++i) usleep(10'000);
+      sealer.stop();
+    });
+    sealer.run();
+    stopper.join();
+    if (sealer.result().sealed != kJournals) _exit(2);
+  };
+  EXPECT_FALSE(run_stopping(seal, [&](const SystemCall &call) { return looks.note(call), false; }));
+  EXPECT_EQ(looks.pauses(), 0);
+  EXPECT_GE(looks.looks(), 2 * kJournals);
+  EXPECT_EQ(count_journals(journals_), 0);
+}
+
+TEST_F(NodeSealerTest, AtItsEndAllJournalsOfAnotherPidNamespaceTakeOnePause) {
+  constexpr int kJournals = 20;
+  unlink((journals_ + "/" + kName).c_str());
+  leave_in_another_namespace(journals_, trace_, kJournals);
+  Looks looks;
+  auto seal = [&] {
+    NodeSealer sealer(journals_, trace_);
+    if (sealer.begin() != 0 || sealer.seal_dead(journals_.c_str()) != 0) _exit(1);
+    if (sealer.result().sealed != kJournals) _exit(2);
+  };
+  EXPECT_FALSE(run_stopping(seal, [&](const SystemCall &call) { return looks.note(call), false; }));
+  EXPECT_LE(looks.pauses(), 1);
+  EXPECT_GE(looks.looks(), 2 * kJournals);
 }
 
 TEST_F(NodeSealerTest, AForgedPlanCutsNothing) {
@@ -281,7 +303,8 @@ TEST_F(NodeSealerTest, AnEmptiedSegmentsLedgerHasABlockOfItsOwnAtTheEnd) {
   header().pid = 1 << 22;  // no process
   memcpy(header().trace_path, (trace_ + "/" + own_name(1 << 22)).c_str(), trace_.size() + own_name(1 << 22).size() + 2);
   header().path_bytes = static_cast<uint32_t>(strlen(header().trace_path));
-  ASSERT_EQ(sealing.seal_one(directory_fd_, kName, geteuid()), Outcome::kSealed);
+  FirstLook first;
+  ASSERT_EQ(sealing.seal_one(directory_fd_, kName, geteuid(), first), Outcome::kSealed);
   auto blocks = read_blocks(file(0));
   ASSERT_EQ(blocks.size(), 2u);
   EXPECT_EQ(number(blocks[0], "block"), 0u);

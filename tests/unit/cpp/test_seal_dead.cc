@@ -1,13 +1,13 @@
 // Journals of processes that have ended: which are sealed, to which file, and which are left as they are.
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <thread>
 
 #include "segments.h"
+#include "stopped.h"
 
 using namespace tailrace;
 using namespace tailrace::test;
@@ -54,6 +54,138 @@ TEST_F(SealDead, InAnotherPidNamespaceAMappingShowsARunningProcess) {
   ASSERT_EQ(seal_dead_journals(directory_.path().c_str(), result), 0);
   EXPECT_EQ(result.sealed, 1u);
   EXPECT_EQ(result.totals.events, 1u);
+}
+
+// Journals of ended processes in a pid namespace that isn't ours.
+class SealDeadElsewhere : public SealDead {
+ protected:
+  static constexpr uint64_t kApartNs = 20'000'000;
+
+  std::string journal(int n) const { return journals_ + "/node-" + std::to_string(n) + "-1.0.tj"; }
+  void leave(int n, uint32_t holding = kHeld, uint64_t in_namespace = 1) {
+    Segment s(directory_ / (std::to_string(n) + ".pfw.gz"), journal(n), 0, own_pid_);
+    s.header()->pid_namespace = in_namespace;
+    s.header()->holding.store(holding);
+    s.event(Fn::f_fsync, 0, 0, 1);
+  }
+  // `before`: each system call of the sealer, once it is noted.
+  void seal(unsigned sealed, unsigned alive, const std::function<void(const SystemCall &)> &before = {}) {
+    auto work = [&] {
+      SealedJournals result;
+      if (seal_dead_journals(journals_.c_str(), result) != 0) _exit(1);
+      if (result.sealed != sealed || result.alive != alive || result.failed != 0) _exit(2);
+    };
+    auto note = [&](const SystemCall &call) {
+      looks_.note(call);
+      if (before) before(call);
+      return false;
+    };
+    EXPECT_FALSE(run_stopping(work, note));
+  }
+  static bool is_pause(const SystemCall &call) {
+    return call.number == SYS_nanosleep || call.number == SYS_clock_nanosleep;
+  }
+  void SetUp() override { ASSERT_EQ(mkdir(journals_.c_str(), 0700), 0); }
+
+  std::string journals_ = directory_ / "journals";
+  const int own_pid_ = dead_pid();
+  Looks looks_;
+};
+
+TEST_F(SealDeadElsewhere, AllAreLookedAtBeforeOnePauseAndEachAgainBeforeItIsSealed) {
+  for (int n = 0; n < 5; ++n) leave(n);
+  seal(5, 0);
+  EXPECT_EQ(looks_.order(), "LLLLLLRLRLRLRLR");
+  EXPECT_LE(looks_.pauses(), 1);
+  for (size_t n = 0; n < 5; ++n) EXPECT_GE(looks_.look_ns(5 + n) - looks_.look_ns(n), kApartNs);
+  EXPECT_EQ(count_journals(journals_), 0);
+}
+
+TEST_F(SealDeadElsewhere, JournalsOfOurOwnPidNamespaceTakeNoLeaseAndNoPause) {
+  for (int n = 0; n < 5; ++n) leave(n, kHeld, pid_namespace());
+  seal(5, 0);
+  EXPECT_EQ(looks_.order(), "RRRRR");
+  EXPECT_EQ(looks_.pauses(), 0);
+}
+
+TEST_F(SealDeadElsewhere, AProcessInExecveAtTheFirstLookKeepsItsJournal) {
+  for (int n = 0; n < 3; ++n) leave(n);
+  {
+    Executing process(journal(1));
+    bool paused = false;
+    seal(2, 1, [&](const SystemCall &call) {
+      if (is_pause(call) && !paused) process.go_on();
+      paused = paused || is_pause(call);
+    });
+    ASSERT_TRUE(paused);
+    EXPECT_EQ(count_journals(journals_), 1);
+    EXPECT_EQ(access(journal(1).c_str(), F_OK), 0);
+    seal(0, 1);
+  }
+  seal(1, 0);
+  EXPECT_EQ(read_blocks(directory_ / "1.pfw.gz").size(), 1u);
+}
+
+TEST_F(SealDeadElsewhere, AJournalThatIsMappedAtTheFirstLookTakesNoOther) {
+  leave(0);
+  Segment holder(directory_ / "1.pfw.gz", journal(1), 0, own_pid_);
+  holder.header()->pid_namespace = 1;
+  seal(1, 1);
+  EXPECT_EQ(looks_.looks(), 3);
+  EXPECT_EQ(access(journal(1).c_str(), F_OK), 0);
+}
+
+TEST_F(SealDeadElsewhere, AJournalThatReplacesAnotherOneHasAPauseOfItsOwn) {
+  leave(0);
+  int held = open(journal(0).c_str(), O_RDONLY | O_CLOEXEC);  // so that the new one can't be the same inode
+  uint64_t replaced_ns = 0;
+  seal(1, 0, [&](const SystemCall &call) {
+    if (!is_pause(call) || replaced_ns) return;
+    unlink(journal(0).c_str());
+    leave(0);
+    replaced_ns = monotonic_ns();
+  });
+  close(held);
+  EXPECT_EQ(looks_.order(), "LLLR");
+  EXPECT_GT(looks_.look_ns(1), replaced_ns);
+  EXPECT_GE(looks_.look_ns(2) - looks_.look_ns(1), kApartNs);
+}
+
+TEST_F(SealDeadElsewhere, AJournalThatReplacesAnotherOneAfterTheSecondLookIsNotSealed) {
+  leave(0);
+  int held = open(journal(0).c_str(), O_RDONLY | O_CLOEXEC);
+  bool replaced = false;
+  seal(0, 0, [&](const SystemCall &call) {
+    if (looks_.looks() < 2 || call.number != SYS_openat || replaced) return;
+    unlink(journal(0).c_str());
+    leave(0);
+    replaced = true;
+  });
+  close(held);
+  EXPECT_TRUE(replaced);
+  EXPECT_EQ(count_journals(journals_), 1);
+}
+
+TEST_F(SealDeadElsewhere, JournalsThatAreReplacedAgainAndAgainEndTheSealing) {
+  leave(0);
+  std::vector<int> held;
+  seal(0, 1, [&](const SystemCall &call) {
+    if (!is_pause(call)) return;
+    held.push_back(open(journal(0).c_str(), O_RDONLY | O_CLOEXEC));
+    unlink(journal(0).c_str());
+    leave(0);
+  });
+  for (int fd : held) close(fd);
+  EXPECT_EQ(looks_.looks(), 3);
+}
+
+TEST_F(SealDeadElsewhere, AnyNumberOfReservesTakesFewPauses) {
+  constexpr int kFiles = 2100;
+  for (int n = 0; n < kFiles; ++n) leave(n, kReserve);
+  seal(0, 0);
+  EXPECT_LE(looks_.pauses(), 3);
+  EXPECT_EQ(looks_.looks(), 2 * kFiles);
+  EXPECT_EQ(count_journals(journals_), 0);
 }
 
 TEST_F(SealDead, AReserveIsRemovedWhenNoProcessHasIt) {
