@@ -3,7 +3,7 @@
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tailrace import context, hashed_names
@@ -13,6 +13,7 @@ from tailrace.integrations.declared_log import DeclaredLog
 from tailrace.integrations.messages import say
 from tailrace.integrations.task_tags import tag_value
 from tailrace.integrations.workflow import unused_name
+from tailrace.make.passing import Passing
 from tailrace.make.rules import Rule, rules
 
 _GROUPED = (4, 3)
@@ -20,9 +21,9 @@ _GROUPED = (4, 3)
 
 
 def begin(makefile: str, version: str, makefiles: str) -> bytes:
-    """Words for tailrace.mk: the tags of its targets, its rules with several targets as lines of a makefile, encoded,
-    and the file, which may have blanks, to which the declarations are appended; b"" where make isn't traced, or that
-    file can't be written.
+    """Words for tailrace.mk: the tags of its targets, its rules with several targets or without a recipe as lines of a
+    makefile, encoded, and the file, which may have blanks, to which the declarations are appended; b"" where make isn't
+    traced, or that file can't be written.
 
     makefiles: $(MAKEFILE_LIST), of which tailrace.mk leaves out what a compiler wrote.
     """
@@ -42,10 +43,9 @@ def begin(makefile: str, version: str, makefiles: str) -> bytes:
     log.close()
     if log.path is None or log.lost:
         return b""
-    found = rules(
-        [path for path in listed(makefiles) if path.name != "tailrace.mk"], grouped=_number(version) >= _GROUPED
-    )
-    return os.fsencode(f"{tag_strings.encode({'workflow': name})} ={_word(lines(found))} {log.path}")
+    read = [path for path in listed(makefiles) if path.name != "tailrace.mk"]
+    text = lines(*rules(read, grouped=_number(version) >= _GROUPED))
+    return os.fsencode(f"{tag_strings.encode({'workflow': name})} ={_word(text)} {log.path}")
 
 
 def workflow_name(makefile: str) -> str:
@@ -68,20 +68,26 @@ def listed(makefiles: str) -> list[Path]:
     return found + [Path(word) for word in part.split()]
 
 
-def lines(found: Sequence[Rule]) -> str:
+def lines(found: Sequence[Rule], without: Sequence[Passing]) -> str:
     """What has tailrace.mk expand the rules' targets."""
     text: list[str] = []
     for rule in found:
-        text += [line for level in rule.conditions for line in level]
-        if rule.names or rule.unknown:
-            # A value of the command line or the environment may do what those of makefiles were refused for.
-            text.append(
-                f"ifeq ($(call tailrace_doubt,{' '.join(sorted(rule.names))},{' '.join(sorted(rule.unknown))}),)"
-            )
-        text += [f"tailrace_targets := {rule.targets}", f"tailrace_from := {rule.sources}"]
-        text.append("$(tailrace_grouped_rule)" if rule.grouped else "$(tailrace_pattern_rule)")
-        text += ["endif"] * (bool(rule.names or rule.unknown) + len(rule.conditions))
+        kind = "$(tailrace_grouped_rule)" if rule.grouped else "$(tailrace_pattern_rule)"
+        text += _under(rule, [f"tailrace_targets := {rule.targets}", f"tailrace_from := {rule.sources}", kind])
+    for number, one in enumerate(without):
+        text += _under(one, one.lines(number))
     return "\n".join(text)
+
+
+def _under(rule: Rule | Passing, body: Iterable[str]) -> Iterator[str]:
+    """The lines under the conditions of the rule, and where its variables are what they seem."""
+    for level in rule.conditions:
+        yield from level
+    if rule.names or rule.unknown:
+        # A value of the command line or the environment may do what those of makefiles were refused for.
+        yield f"ifeq ($(call tailrace_doubt,{' '.join(sorted(rule.names))},{' '.join(sorted(rule.unknown))}),)"
+    yield from body
+    yield from ["endif"] * (bool(rule.names or rule.unknown) + len(rule.conditions))
 
 
 def _word(text: str) -> str:

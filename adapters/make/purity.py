@@ -2,13 +2,14 @@
 
     Variables.used_by    the variables that a text refers to, and those that these do
     Variables.changes    whether one of them may have had another value where the text stands
+    Variables.settled    whether that is excluded, as far as the makefiles' text says
     closing              where a reference of a variable ends
 
 Invariant: what isn't understood is refused, so that the user's make never fails by our reading of its makefile.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 
 _PURE = set(
@@ -48,7 +49,17 @@ class _Variable:
 class Variables:
     """The variables that makefiles assign."""
 
+    files: list[str] = field(default_factory=list)
+    """Names without folders of the makefiles in the order in which make began them; a file's number is its place."""
+    includes: list[tuple[int, int, str]] = field(default_factory=list)
+    """File, line and text of the directives."""
     _of: dict[str, _Variable] = field(default_factory=dict)
+    _evaluated: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+
+    def evaluated(self, names: Iterable[str], file: int = -1, line: int = 0) -> None:
+        """Variables that $(eval) assigns in that line; with no file nobody knows where."""
+        for name in names:
+            self._evaluated.setdefault(name, []).append((file, line))
 
     def assign(self, name: str, operator: str, value: str, file: int, line: int, conditional: bool) -> None:
         """operator: what comes before "=" ("=" where nothing does)."""
@@ -102,10 +113,35 @@ class Variables:
         known = [self._of[name] for name in names if name in self._of]
         return any(len(one.files) > 1 or one.last.get(file, -1) > line for one in known)
 
+    def settled(self, names: Set[str], file: int, line: int) -> bool:
+        """Whether these variables have at the end the values that they had at that line."""
+        if self.changes(names, file, line):
+            return False
+        if any(at != file or number > line for name in names for at, number in self._evaluated.get(name, ())):
+            return False
+        known = names & self._of.keys()
+        return all(self._of[name].last.keys() <= {file} or self._before(name, file, line) for name in known)
+
+    def _before(self, name: str, file: int, line: int) -> bool:
+        """Whether the one other makefile that assigns the variable had done so."""
+        (other, last), *more = self._of[name].last.items()
+        if more:
+            return False
+        if other > file:  # included by this one, or read after it
+            here = [number for at, number, text in self.includes if at == file and _may_name(text, self.files[other])]
+            return bool(here) and max(here) < line
+        of_other = [(number, text) for at, number, text in self.includes if at == other]
+        named = [number for number, text in of_other if _may_name(text, self.files[file])]
+        return all(last < number for number in named or (number for number, _ in of_other))
+
     def may_have(self, names: Iterable[str], wanted: str) -> bool:
         """Whether a value of one of these variables may have that character."""
         values = (self._of[name].values if name in self._of else ("$",) for name in names)
         return any(wanted in value or "$" in value for each in values for value in each)
+
+
+def _may_name(directive: str, file: str) -> bool:
+    return file in directive or "$" in directive or "*" in directive
 
 
 def closing(text: str, opened: int) -> int:

@@ -1,7 +1,8 @@
-"""Finds the rules of makefiles that make several targets by one recipe; GNU make has no variable that lists a rule's.
+"""Finds rules in the text of makefiles: GNU make has no variable that lists a rule's targets or those they wait for.
 
-    grouped      a b &: c          since make 4.3
-    a pattern's  %.a %.b: %.c      also where a variable holds the patterns
+    grouped      a b &: c          one recipe makes several targets; since make 4.3
+    a pattern's  %.a %.b: %.c      the same, also where a variable holds the patterns
+    passing      stage: a b        without a recipe (passing.py)
 
 make itself expands what is found (tailrace.mk), a second time, when all makefiles have been read. So a rule is left out
 whose targets could come out otherwise then, or whose expansion could do or break anything (purity.py). To ask a second
@@ -16,11 +17,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tailrace.make.passing import Level, Passing, Without, passing
 from tailrace.make.purity import Variables, closing
 
 _LARGEST_BYTES = 1 << 20
 _MOST_BYTES = 8 << 20
 """Of all makefiles; a makefile of a larger project's is generated, or data."""
+_WRITTEN = {".mk", ".mak", ".make"}
 _MOST_PATTERNS = 200
 """Each is compared with each target."""
 
@@ -29,10 +32,12 @@ _DEFINE = re.compile(r"(?:(?:export|override|private)\s+)*define\s+([^\s:#=+?!]+
 _CONDITION = re.compile(r"""ifn?def\s+[^\s#]+\s*\Z|ifn?eq\s*\(.*,.*\)\s*\Z|ifn?eq\s*(["']).*\1\s+(["']).*\2\s*\Z""")
 _UNKNOWN = "$(shell)"
 """In the place of a condition that isn't understood: it is none that lasts."""
-_SPECIAL = {wanted: re.compile(rf"[\\$\{wanted}]") for wanted in ":;#"}
+_EVALUATED = re.compile(r"eval\s+(?:(?:export|override|define)\s+)*([^\s:#=+?!$(){}]+)\s*(?::{0,3}|\?|\+|!)=")
+_SPECIAL = {wanted: re.compile(rf"[\\$\{wanted}]") for wanted in ":;#|"}
 _LONGEST_CONDITION = 10_000
 _LONGEST_TARGETS = 1 << 16
-_DIRECTIVES = {"include", "-include", "sinclude", "vpath", "export", "unexport", "undefine", "load", "-load", "define"}
+_INCLUDES = {"include", "-include", "sinclude"}
+_DIRECTIVES = {"vpath", "export", "unexport", "undefine", "load", "-load", "define"}
 
 
 @dataclass(frozen=True)
@@ -48,10 +53,6 @@ class Rule:
     conditions: tuple[tuple[str, ...], ...]
 
 
-_Level = list[tuple[str, int]]
-"""Of a conditional the lines with their numbers; with those after a rule when it has been read."""
-
-
 @dataclass
 class _Found:
     """A rule before all variables are known."""
@@ -59,7 +60,7 @@ class _Found:
     targets: str
     sources: str
     grouped: bool
-    levels: list[tuple[_Level, int]]
+    levels: list[tuple[Level, int]]
     """Each with how many lines the rule comes after."""
     file: int
     line: int
@@ -71,18 +72,26 @@ class _Reader:
 
     variables: Variables = field(default_factory=Variables)
     found: list[_Found] = field(default_factory=list)
+    without: list[Without] = field(default_factory=list)
 
-    def read(self, file: int, text: str) -> None:
-        conditions: list[_Level] = []
+    def read(self, file: int, name: str, text: str) -> None:
+        self.variables.files.append(name)
+        conditions: list[Level] = []
         defining, depth, prefix = "", 0, "\t"
         for number, line in enumerate(_logical_lines(text)):
+            if "eval" in line:
+                self.variables.evaluated(_EVALUATED.findall(line), file, number)
             if depth:
                 opens, closes = line.split(None, 1)[:1] == ["define"], line.split("#")[0].strip() == "endef"
                 depth += opens - closes
                 if depth:
                     self.variables.append(defining, line)
+                    if assigned := _ASSIGNED.match(line.strip()):
+                        self.variables.evaluated([assigned[1]])
                 continue
             if line.startswith(prefix):
+                if line.strip() and self.without:
+                    self.without[-1].recipe = True
                 continue
             line = _without_comment(line).strip()
             if not line or _conditional(line, number, conditions):
@@ -94,32 +103,47 @@ class _Reader:
                 if assigned[1] == ".RECIPEPREFIX":
                     prefix = assigned[3].strip()[:1] or "\t"
                 self.variables.assign(assigned[1], assigned[2] or "=", assigned[3], file, number, bool(conditions))
-            elif line.split(None, 1)[0] not in _DIRECTIVES:
+            elif (word := line.split(None, 1)[0]) in _INCLUDES:
+                self.variables.includes.append((file, number, line))
+            elif word not in _DIRECTIVES:
                 self._rule(line, [(level, len(level)) for level in conditions], file, number)
 
-    def _rule(self, line: str, levels: list[tuple[_Level, int]], file: int, number: int) -> None:
+    def _rule(self, line: str, levels: list[tuple[Level, int]], file: int, number: int) -> None:
         colon = _outside(line, ":")
         if colon <= 0:
             return
         grouped = line[colon - 1] == "&" and line[colon - 2 : colon - 1] != "\\"
         targets, rest = line[: colon - grouped].strip(), line[colon:].lstrip(":")
         recipe = _outside(rest, ";")
+        has_recipe = recipe >= 0 and bool(rest[recipe + 1 :].strip())
         rest = rest if recipe < 0 else rest[:recipe]
         if _ASSIGNED.match(rest.strip()) or not targets:
             return
+        targets = targets.replace("\t", " ")
         static = _outside(rest, ":")
+        pattern, needs = (rest[: max(static, 0)].strip(), rest[static + 1 :].replace("\t", " ").strip())
+        order = _outside(needs, "|")
+        both = needs if order < 0 else f"{needs[:order]} {needs[order + 1 :]}".strip()
+        self.without.append(Without(targets, pattern, both, levels, file, number, has_recipe))
         if static >= 0 and not grouped:
             return
-        normal = rest[static + 1 :].split("|")[0]
+        normal = needs.split("|")[0]
         sources = [word for word in normal.split() if "%" in word and not re.search(r"[$\\#(){},]", word)]
-        self.found.append(_Found(targets.replace("\t", " "), " ".join(sources), grouped, levels, file, number))
+        self.found.append(_Found(targets, " ".join(sources), grouped, levels, file, number))
 
 
-def rules(makefiles: Sequence[Path], *, grouped: bool) -> list[Rule]:
-    """The rules of these files, read in this order. grouped: whether make knows `&:`."""
+def rules(makefiles: Sequence[Path], *, grouped: bool) -> tuple[list[Rule], list[Passing]]:
+    """The rules of these files, read in this order, that make several targets by one recipe, and those without one.
+
+    grouped: whether make knows `&:`.
+    """
     reader = _Reader()
-    for file, text in enumerate(_texts(makefiles)):
-        reader.read(file, text)
+    for file, (name, text) in enumerate(_texts(makefiles)):
+        reader.read(file, name, text)
+    return _of_several(reader, grouped), passing(reader.without, reader.variables)
+
+
+def _of_several(reader: _Reader, grouped: bool) -> list[Rule]:
     kept = []
     patterns = 0
     for found in reader.found:
@@ -157,7 +181,8 @@ def _lasts(line: str, number: int, file: int, variables: Variables) -> bool:
     return use is not None and not variables.changes(use.names | names, file, number)
 
 
-def _texts(makefiles: Sequence[Path]) -> Iterator[str]:
+def _texts(makefiles: Sequence[Path]) -> Iterator[tuple[str, str]]:
+    """Names without folders, and texts."""
     left = _MOST_BYTES
     for path in makefiles:
         try:
@@ -168,8 +193,9 @@ def _texts(makefiles: Sequence[Path]) -> Iterator[str]:
             continue
         left -= len(data)
         # Of thousands of files of a compiler's dependencies none has either.
-        if b"\0" not in data and (b"=" in data or b"%" in data or b"&:" in data or b"define" in data):
-            yield data.decode("utf-8", "surrogateescape")
+        written = path.suffix in _WRITTEN or path.name.lower().endswith("makefile")
+        if b"\0" not in data and (written or any(one in data for one in (b"=", b"%", b"&:", b"define"))):
+            yield path.name, data.decode("utf-8", "surrogateescape")
 
 
 def _logical_lines(text: str) -> Iterator[str]:
@@ -209,7 +235,7 @@ def _without_comment(line: str) -> str:
     return line if start < 0 else line[:start]
 
 
-def _conditional(line: str, number: int, conditions: list[_Level]) -> bool:
+def _conditional(line: str, number: int, conditions: list[Level]) -> bool:
     """Whether the line is one of a conditional; then it is in `conditions`."""
     word = re.split(r"[\s(\"']", line, maxsplit=1)[0]
     if word in ("ifdef", "ifndef", "ifeq", "ifneq"):

@@ -1,4 +1,4 @@
-"""Which rules of a makefile make several targets by one recipe, by the text."""
+"""Which rules of a makefile make several targets by one recipe, or have none, by the text."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ def found(folder: Path, *texts: str | bytes, grouped: bool = True) -> list[str]:
     paths = [folder / f"{number}.mk" for number in range(len(texts))]
     for path, text in zip(paths, texts, strict=True):
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return [rule.targets for rule in rules([folder / "missing.mk", folder, *paths], grouped=grouped)]
+    return [rule.targets for rule in rules([folder / "missing.mk", folder, *paths], grouped=grouped)[0]]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_conditions_come_with_their_rule_unless_they_change(tmp_path: Path) -> N
     path.write_text(
         "ifdef X\nelse ifeq ($(Y),1)\nifneq 'a' 'b'\na b &: c\nendif\nelse\nendif\nifndef G\nG := 1\nc d &: e\nendif"
     )
-    assert [rule.conditions for rule in rules([path], grouped=True)] == [
+    assert [rule.conditions for rule in rules([path], grouped=True)[0]] == [
         (("ifdef X", "else ifeq ($(Y),1)"), ("ifneq 'a' 'b'",)),
         (),
     ]
@@ -117,3 +117,68 @@ def test_names_with_blanks_are_put_together_where_there_is_such_a_file(
     Path("a b").touch()
     Path("c").touch()
     assert listed("a b c d") == [Path("a b"), Path("c"), Path("d")]
+
+
+def passed(folder: Path, **texts: str) -> list[tuple[str, str]]:
+    """Targets and prerequisites of the rules without a recipe of makefiles, in the order in which make began them."""
+    for name, text in texts.items():
+        (folder / f"{name}.mk").write_text(text)
+    found = rules([folder / f"{name}.mk" for name in texts], grouped=True)[1]
+    return [(rule.targets, rule.prerequisites) for rule in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("a: b c", ("a", "b c")),
+        ("a b:: c | d", ("a b", "c   d")),
+        ("a:|b", ("a", "b")),
+        ("a: b ;", ("a", "b")),
+        ("a: b\n\t\n# nothing\nX := 1", ("a", "b")),
+        ("a: b # c", ("a", "b")),
+        ("a: \\\n  b \\\n\tc\n", ("a", "b c")),
+        ("$(S): %: %.a | d", ("$(S)", "%.a   d")),
+        ("X := b\na: $(X)", ("a", "$(X)")),
+        ("X := b\nX += c\na: $(X:%=%.o)", ("a", "$(X:%=%.o)")),
+        ("$(eval X := b)\na: $(X)", ("a", "$(X)")),
+        (".PHONY: a\na: b", ("a", "b")),
+        ("ifdef X\na: b\nendif", ("a", "b")),
+    ],
+)
+def test_rules_without_a_recipe_are_found(text: str, rule: tuple[str, str], tmp_path: Path) -> None:
+    assert passed(tmp_path, one=text) == [rule]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: b\n\techo",
+        "a: b ; echo",
+        "a: b\nifdef X\n\techo\nendif",
+        "a: b\n\n# why\n\techo",
+        "a:",
+        "a: X := b",
+        "%: b",
+        ".PHONY: a b\n.SECONDARY: c",
+        "a: $(shell ls)",
+        "X = $(shell ls)\na: $(X)",
+        "X := b\na: $(X)\nX := c",
+        "a: $(X)\n$(eval X += c)",
+        "define T\nX := c\nendef\na: $(X)\n$(eval $(T))",
+        "ifndef X\na: b\nendif\nX := 1",
+        "ifeq ($(shell x),)\na: b\nendif",
+        "define T\na: b\nendef",
+    ],
+)
+def test_rules_that_have_one_or_may_come_out_otherwise_are_not(text: str, tmp_path: Path) -> None:
+    assert passed(tmp_path, one=text) == []
+
+
+def test_a_variable_of_another_makefile_counts_if_that_was_read_before(tmp_path: Path) -> None:
+    rule = [("a", "$(X)")]
+    assert passed(tmp_path, one="include two.mk\na: $(X)", two="X := b\nX += c") == rule
+    assert passed(tmp_path, one="X := b\ninclude two.mk", two="a: $(X)") == rule
+    assert passed(tmp_path, one="a: $(X)\ninclude two.mk", two="X := b") == []
+    assert passed(tmp_path, one="X := b\ninclude two.mk\nX += c", two="a: $(X)") == []
+    assert passed(tmp_path, one="X := b\ninclude two.mk\na: $(X)", two="X := c") == []
+    assert passed(tmp_path, one="include two.mk\na: $(X)\ninclude two.mk", two="X += b") == []
