@@ -3,10 +3,11 @@
     undeclared      data passed and no dependency was declared for it. `order` says what puts the producer first
                     (declared_vs_observed.py); here processes count, too: a `flux run` that a script waited for. With
                     nothing, it is a race, with the right order in this run.
-    empty           a dependency by a file over which no data passed to a task that ran. Without it the consumer could
+    empty           a dependency by a file over which no data passed to a task that ran, and did not fail. Without it the consumer could
                     have begun earlier: `saved_ns` is by how much the run's longest chain of tasks would be shorter,
                     `together_ns` the same for all such dependencies at once.
-    untouched       a declared input that the task never read, a declared output that it never wrote
+    untouched       a declared input that the task never read, a declared output that it never wrote; not of a task that
+                    failed, which might have
 
 The chain is the longest path over declared dependencies, each task weighing its time from first to last event; gaps
 between tasks weigh nothing. So a saving is an upper bound with enough processors. Declared tasks without events weigh
@@ -41,7 +42,7 @@ class Declared(Tabular):
     """
     table: `declared_vs_observed.compare_declared` of the run, with the order that processes add.
     undeclared: its rows with status "undeclared", by bytes.
-    empty: rows with status "not observed" of consumers that are over, and saved_ns (-1 where it was not computed); the
+    empty: rows with status "not observed" of consumers that succeeded, and saved_ns (-1 where it was not computed); the
     largest saving first.
     together_ns: saved without any of `empty`.
     untouched: workflow, task, direction, path, state (`STATES`).
@@ -90,7 +91,8 @@ def savings(inputs: Inputs) -> tuple[pd.DataFrame, int]:
     codes, names = pd.factorize(pd.MultiIndex.from_tuples([*keys[0], *keys[1]])) if len(rows) else (np.empty(0), [])
     source, target = np.asarray(codes[: len(rows)], dtype=np.int64), np.asarray(codes[len(rows) :], dtype=np.int64)
     weight = _weights(inputs, [tuple(name) for name in names])
-    never = _never_ran(inputs.tables.get("declared_tasks")) | _unended(inputs.tables.get("outcomes"))
+    ends = inputs.tables.get("outcomes")
+    never = _never_ran(inputs.tables.get("declared_tasks")) | _unended(ends) | _failed(ends)
     carries = (rows["status"] != "not observed").to_numpy() | np.array([key in never for key in keys[1]], dtype=bool)
     empty = np.flatnonzero(~carries)
     g = csr.build(len(weight), source, target)
@@ -127,6 +129,13 @@ def _unended(rows: pd.DataFrame | None) -> set[tuple[str, str]]:
     return set(outcomes.task_keys(rows[told & rows["status"].isna()]))
 
 
+def _failed(rows: pd.DataFrame | None) -> set[tuple[str, str]]:
+    """(workflow, task) of the tasks that failed, perhaps before they came to a file."""
+    return (
+        set() if rows is None or not len(rows) else set(outcomes.task_keys(rows[rows["status"].isin(outcomes.FAILED)]))
+    )
+
+
 def _weights(inputs: Inputs, names: list[tuple[str, ...]]) -> Ints:
     """ns of each (workflow, task); 0 for one without events."""
     long = (inputs.tasks["end_ns"] - inputs.tasks["start_ns"]).to_numpy(dtype=np.int64).tolist()
@@ -142,7 +151,7 @@ def _chain(source: Ints, target: Ints, weight: Ints) -> int:
 
 def untouched(inputs: Inputs) -> pd.DataFrame:
     """`Declared.untouched`: by any path that a file had in the run; what another task of the workflow did to it is in
-    the state. Only tasks with events are compared."""
+    the state. Only tasks with events, which did not fail, are compared."""
     columns = ["workflow", "task", "direction", "path", "state"]
     files = inputs.tables.get("declared_files")
     if files is None or len(files) == 0:
@@ -159,7 +168,7 @@ def untouched(inputs: Inputs) -> pd.DataFrame:
     names = list(zip(who["workflow"].to_numpy()[bursts["who"]], who["task"].to_numpy()[bursts["who"]], strict=True))
     did = set(zip(names, bursts["file"].tolist(), bursts["dir"].tolist(), strict=True))
     by_anyone = set(bursts["file"].tolist())
-    ran = set(zip(who["workflow"], who["task"], strict=True))
+    ran = set(zip(who["workflow"], who["task"], strict=True)) - _failed(inputs.tables.get("outcomes"))
     rows = []
     for row in files.to_dict("records"):
         name = (str(row["workflow"] or ""), str(row["task"]))

@@ -51,6 +51,15 @@ class TestDeclared:
         assert found.declared.empty.empty and found.declared.together_ns == 0
         assert "dependency without data" not in {finding.kind for finding in found.findings()}
 
+    @pytest.mark.parametrize(("status", "told"), [("done", True), ("failed", False), ("killed", False)])
+    def test_a_task_that_failed_might_have_used_its_files(self, status: str, told: bool) -> None:
+        """`b` ended before it came to what it was declared to read and to write."""
+        tables = declared(("a", "b", "file"), files=(("b", "r", "/a"), ("b", "w", "/out")))
+        ends = {"status": [None, status], "tries": 1, "t_launch_ns": T0_NS, "t_end_ns": T0_NS + 20 * MS}
+        tables["declared_tasks"] = tables["declared_tasks"].assign(**ends)
+        found = of(self.story(), **tables).declared
+        assert [len(rows) for rows in (found.empty, found.untouched)] == ([1, 2] if told else [0, 0])
+
     def test_one_of_two_empty_dependencies_alone_saves_nothing(self) -> None:
         story = self.story()
         task(story, "y", 0, 10, writes="/y")

@@ -33,9 +33,9 @@ RULE = Rule(
     about=TIME,
     title="A declared dependency on a file over which no data passed",
     definition=(
-        "A task was declared to need a file of another task, ran, and read nothing that the other wrote. The cost is"
-        " by how much the longest chain of declared tasks would be shorter without all such dependencies, gaps"
-        " between tasks left out: an upper bound, with enough processors."
+        "A task was declared to need a file of another task, ran without failing, and read nothing that the other"
+        " wrote. The cost is by how much the longest chain of declared tasks would be shorter without all such"
+        " dependencies, gaps between tasks left out: an upper bound, with enough processors."
     ),
     advice="Remove the dependency, unless it stands for an effect that no file shows.",
     source="The declared DAG compared with the observed one (docs/declared-dag.md); Kelley and Walker 1959",
