@@ -226,18 +226,22 @@ def traced_names(
 def with_seen_times(
     workflow: ImportedWorkflow, names: Mapping[str, str], seen: Mapping[str, tuple[int, int]]
 ) -> ImportedWorkflow:
-    """The workflow with the times of its first and last event for each traced task, where the manager's are only known
-    to the second: a task that is over in less would have no time at all.
+    """The workflow with the times of the trace where the manager doesn't tell them: a task that ended at an unknown time
+    did so with its last event. Where the manager's are only known to the second, a traced task has those of its
+    first and last event: one that is over in less would have no time at all.
 
     names: of `traced_names`; seen: those times (ns since the epoch) by the task's tag.
     """
-    if workflow.times == "exact":
-        return workflow
-    late = workflow.times == "polls"
+    exact, late = workflow.times == "exact", workflow.times == "polls"
     tasks = []
     for task in workflow.tasks:
         first, last = seen.get(names[task.names[0]], (0, 0))
         start, end, submitted = task.t_start_ns, task.t_end_ns, task.t_submit_ns
+        if last and end is None and task.status:
+            end = last
+        if exact:
+            tasks.append(replace(task, t_end_ns=end))
+            continue
         # The manager's begin is that of the last try, the trace's of the first one.
         if first and start is not None and (task.tries < 2 or first >= start) and (late or first < start + _SECOND):
             start = first

@@ -76,7 +76,7 @@ MANAGER_FILES = re.compile(
     r"|/\.snakemake/(auxiliary|incomplete|iocache|locks|log|metadata|scripts|tmp[^/]*)/"
     r"|/\.nextflow/|/\.nextflow\.log[.0-9]*$|/\.command\.(begin|run|sh|tailrace|trace)$|/\.exitcode$"
     r"|/dask-(scratch|worker)-space[^/]*/([^/]+\.(dirlock|lock)$|[^/]+/(storage|shuffle-[^/]+)(/|$))"
-    r"|/airflow\.(cfg|db(-\w+)?)$|^/dev/shm/plasma\w+$"
+    r"|/airflow\.(cfg|db(-\w+)?)$|^/dev/shm/plasma\w+$|/MERLIN_(FINISHED|STATUS\.json)$"
     r"|/worker-\d+-\d+/(cached?/|worker\.stdout|trash/[^/]+$|((t|task|func|libr)\.\d+|trash/[^/]+)"
     r"/(function|map|argument|result|exec_parsl_function\.py|library_(code\.py|info\.clpk)|\.taskvine\.stdout"
     r"|file-\d+-[0-9a-f]{32}-[^/]+)$)"

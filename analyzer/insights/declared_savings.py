@@ -3,9 +3,9 @@
     undeclared      data passed and no dependency was declared for it. `order` says what puts the producer first
                     (declared_vs_observed.py); here processes count, too: a `flux run` that a script waited for. With
                     nothing, it is a race, with the right order in this run.
-    empty           a dependency by a file over which no data passed to a task that ran, and did not fail. Without it the consumer could
-                    have begun earlier: `saved_ns` is by how much the run's longest chain of tasks would be shorter,
-                    `together_ns` the same for all such dependencies at once.
+    empty           a dependency by a file over which no data passed to a task that ran, and did not fail. Without it
+                    the consumer could have begun earlier: `saved_ns` is by how much the run's longest chain of tasks
+                    would be shorter, `together_ns` the same for all such dependencies at once.
     untouched       a declared input that the task never read, a declared output that it never wrote; not of a task that
                     failed, which might have
 

@@ -103,6 +103,7 @@ class TestClasses:
             ("/w/runinfo/vine/2026-11-23T185701/vine-logs/transactions", "manager"),
             ("/elsewhere/of-parsl/htex/interchange.log", "manager"),
             ("/study/status.csv", "manager"),
+            ("/study/sim/N.1/02/MERLIN_STATUS.json", "manager"),
             ("/study/status.csv.old", "data"),
             ("/elsewhere/of-parsl/declared.dat", "data"),
         ],

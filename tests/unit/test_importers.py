@@ -381,6 +381,16 @@ def test_times_of_whole_seconds_are_those_of_the_trace(times: str, tries: int, e
         assert told(4, 6, (3.5, 6.5)) == ((3, 4, 6.5) if tries == 2 else (3, 3.5, 6.5))
 
 
+def test_a_task_that_ended_at_an_unknown_time_did_so_with_its_last_event() -> None:
+    """Of a step that failed Merlin keeps no time."""
+    tasks = [
+        ImportedTask((name,), "s", status=status) for name, status in (("a", "failed"), ("b", "failed"), ("c", ""))
+    ]
+    workflow = ImportedWorkflow("m", "", "w", tasks)
+    found = with_seen_times(workflow, {name: name for name in "abc"}, {"a": (1, 5), "c": (2, 6)}).tasks
+    assert [task.t_end_ns for task in found] == [5, None, None]
+
+
 HETEROGENEOUS = """JobId=1 JobName=make JobState=PENDING Dependency=(null) NumCPUs=1
 JobId=2 HetJobId=2 HetJobOffset=0 JobName=solve JobState=PENDING Dependency=afterok:1(unfulfilled) NumCPUs=1
 JobId=3 HetJobId=2 HetJobOffset=1 JobName=solve JobState=PENDING Dependency=afterok:1(unfulfilled) NumCPUs=4
