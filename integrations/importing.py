@@ -226,9 +226,10 @@ def traced_names(
 def with_seen_times(
     workflow: ImportedWorkflow, names: Mapping[str, str], seen: Mapping[str, tuple[int, int]]
 ) -> ImportedWorkflow:
-    """The workflow with the times of the trace where the manager doesn't tell them: a task that ended at an unknown time
-    did so with its last event. Where the manager's are only known to the second, a traced task has those of its
-    first and last event: one that is over in less would have no time at all.
+    """The workflow with the times of the trace where the manager doesn't tell them.
+
+    A task that ended at an unknown time did so with its last event. Where the manager's times are only known to the
+    second, a traced task has those of its first and last event: one that is over in less would have no time at all.
 
     names: of `traced_names`; seen: those times (ns since the epoch) by the task's tag.
     """
