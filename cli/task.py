@@ -24,6 +24,7 @@ _VIA = {
     "declared": "a declared dependency",
     "inside": "a task inside",
     "resource": "the same worker, nodes or slot",
+    "before": "",
     "rest": "",
     "": "",
 }

@@ -14,15 +14,18 @@ took something (inputs.py). Edges lead from a task's point to its next one, and 
              `compute`, `io` (inside reads, writes and metadata calls of files), `stream` (inside calls on pipes and
              sockets), `wait` (all its processes waited for one outside of it, own_time.py), `gap`: between a task's
              last input and its first call (queue, scheduling, start-up of programs) or between its tries, or in
-             none: `startup` before the run's first task began, `stop` after its last one was over.
+             none: `startup` before the run's first task began, `stop` after its last one was over. Tasks without a
+             recorded call are on no path: the time before or after all others in which one was launched and not over is
+             a gap.
 
 In a run with tags the tasks are the tagged actors; a workflow manager's processes are untagged (`Inputs.works`). They
 weigh nothing in the bound and are never on the path: their time is a gap. The path passes through them, to the task
 whose data or end reached them last before they gave to the next. Declared dependencies hand over the producer's end.
 Where a task had all its inputs, but another task still occupied the worker's process, the nodes or the slot in which it
-then began (resource_waits.py), the path continues with that task (`RESOURCE`). So it does, in a run with a manager,
-with the task that ended last before, where no other task gave anything to a task. Time before the first task (`START`)
-and after the last one (`REST`) is the manager's own. A task that its manager says ended after its last call was
+then began (resource_waits.py), the path continues with that task (`RESOURCE`). In a run with a manager it continues
+with the task that ended last before (`BEFORE`), where no other task gave anything to a task. Time before the first task
+(`START`) and after the last one (`REST`) is the manager's own; before the first call of all and after the last one
+tasks without a recorded call may have run (`SILENT`). A task that its manager says ended after its last call was
 computing until then.
 
 A process that waits without a recorded call (sigsuspend, a spin) counts as working, and so does a task of several
@@ -53,7 +56,7 @@ TASK_PARTS = PARTS[:5]
 """Those that a task may have."""
 OWN_PARTS = PARTS[:4]
 """Those of a task that runs."""
-RESOURCE, START, REST = "resource", "start", "rest"
+RESOURCE, BEFORE, START, SILENT, REST = "resource", "before", "start", "silent", "rest"
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,11 +65,12 @@ class Critical(Tabular):
     bound_ns: the longest chain of work; bound_tasks: its tasks (positions in `Inputs.tasks`), first to last.
     tasks: one row a task: start_ns, end_ns, work_ns (not blocked), slack_ns, path_ns (of the path), critical.
     path: one row a piece of the path, in time order: task (-1: nothing ran yet, or any more), via (how the path came
-        here: that of a hand-over, `RESOURCE`, `REST`, or "" where it begins), version, begin_ns, end_ns, ready_ns (of
+        here: that of a hand-over, one of those above, or "" where it begins), version, begin_ns, end_ns, ready_ns (of
         a `RESOURCE` piece since when the task had all that others gave it, else at most begin_ns), the ns of `PARTS`.
     stages: one row a stage: workflow, stage, path_ns, the ns of `TASK_PARTS`, least_slack_ns, tasks_on_path.
     parts: the ns of `PARTS` over the makespan; they sum up to it.
     dropped: hand-overs among equal times that would close a cycle, left out of the bound.
+    silent: how many declared tasks ran without a recorded call, so are in no table.
     """
 
     bound_ns: int
@@ -76,6 +80,7 @@ class Critical(Tabular):
     stages: pd.DataFrame
     parts: dict[str, int]
     dropped: int
+    silent: int
 
 
 def critical(inputs: Inputs) -> Critical:
@@ -96,6 +101,7 @@ def critical(inputs: Inputs) -> Critical:
         stages=_by_stage(inputs, tasks, path),
         parts={name: int(path[name].sum()) for name in PARTS},
         dropped=longest.dropped,
+        silent=len(_silent(inputs)),
     )
 
 
@@ -221,8 +227,12 @@ def _walk(inputs: Inputs) -> list[_Piece]:
     task = int(np.where(inputs.works, end, inputs.start_ns - 1).argmax())
     over_at = np.minimum(_declared_ends(inputs), inputs.end_ns)
     now, out = max(int(end[task]), int(over_at[task])), list[_Piece]()
-    if now < inputs.end_ns:
-        out.append(_nobody(REST, now, inputs.end_ns))
+    called = int(start[inputs.works].min())
+    launched, over = _first_and_last(inputs, called, now)
+    if over < inputs.end_ns:
+        out.append(_nobody(REST, over, inputs.end_ns))
+    if now < over:
+        out.append(_nobody(SILENT, now, over))
     arrivals, waits = _Arrivals(inputs), ResourceWaits(inputs)
     while now > inputs.start_ns:
         found = arrivals.last(task, now)
@@ -235,11 +245,9 @@ def _walk(inputs: Inputs) -> list[_Piece]:
             begin = int(start[task])
             if begin < now:
                 out.append(_Piece(task, "", -1, begin, begin, now, begin))
-            first = min(int(start[inputs.works].min()), begin)
-            if begin > first:
-                out.append(_nobody("", first, begin))
-            if first > inputs.start_ns:
-                out.append(_nobody(START, inputs.start_ns, first))
+            edges = (inputs.start_ns, min(launched, begin), min(called, begin), begin)
+            named = zip((START, SILENT, ""), edges[:-1], edges[1:], strict=True)
+            out += [_nobody(*row) for row in reversed([*named]) if row[1] < row[2]]
             break
         ran = min(max(found.arrived_ns, int(start[task])), now)
         # The producer went on until its manager says that it was over.
@@ -247,6 +255,30 @@ def _walk(inputs: Inputs) -> list[_Piece]:
         out.append(_Piece(task, found.via, found.version, given, ran, now, min(ready, given)))
         task, now = found.producer, given
     return out
+
+
+def _silent(inputs: Inputs) -> pd.DataFrame:
+    """The declared tasks that ran and have no events (they made no call, or weren't traced): begin_ns (their launch),
+    end_ns."""
+    columns = ["begin_ns", "end_ns"]
+    ended = inputs.tables.get("outcomes")
+    if ended is None or len(ended) == 0:
+        nothing: pd.DataFrame = pd.DataFrame(columns=columns, dtype=np.int64)
+        return nothing
+    known = set(zip(inputs.tasks["workflow"], inputs.tasks["task"], strict=True))
+    silent = [name not in known for name in zip(ended["workflow"], ended["task"], strict=True)]
+    rows = ended.loc[silent, columns].dropna()
+    result: pd.DataFrame = rows.astype(np.int64)
+    return result
+
+
+def _first_and_last(inputs: Inputs, first: int, last: int) -> tuple[int, int]:
+    """The run's first launch and last end of a task, where those with events have `first` and `last`."""
+    silent = _silent(inputs)
+    early = silent.loc[silent["end_ns"] <= first, "begin_ns"].min() if len(silent) else first
+    late = silent["end_ns"].max() if len(silent) else last
+    first = first if pd.isna(early) else max(min(first, int(early)), inputs.start_ns)
+    return first, max(last, min(int(late), inputs.end_ns))
 
 
 def _declared_ends(inputs: Inputs) -> Ints:
@@ -343,7 +375,7 @@ class _Arrivals:
         producer = int(self.by_end[before])
         over = int(self.end[producer])
         # Of no length, it began when it ended: it may be the task itself.
-        return _Arrival(producer, over, begin, RESOURCE, -1) if producer != task and over < begin else None
+        return _Arrival(producer, over, begin, BEFORE, -1) if producer != task and over < begin else None
 
 
 def _by_stage(inputs: Inputs, tasks: pd.DataFrame, path: pd.DataFrame) -> pd.DataFrame:

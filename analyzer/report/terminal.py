@@ -50,6 +50,7 @@ PART_WORDS = {
     "startup": "starting up before the first task",
     "stop": "after the last call of a task",
 }
+SILENT_GAP = "between tasks (scheduling, queue, tasks without a recorded call)"
 UNMANAGED_GAP = "between tasks (their start, the script's own time)"
 OUTCOME_STYLES = {"failed": "bold red", "noted": "yellow"}
 
@@ -146,6 +147,8 @@ def critical_text(critical: JsonObject) -> str:
     if not span:
         return "Critical path: nothing ran."
     words = PART_WORDS if critical["managed"] else {**PART_WORDS, "gap": UNMANAGED_GAP}
+    if critical["silent_tasks"]:
+        words = {**PART_WORDS, "gap": SILENT_GAP}
     shares = ((critical["parts_ms"][name] / span, words[name]) for name in words)
     parts = ", ".join(f"{share:.0%} {words}" for share, words in shares if share >= 0.005)
     bound = time_text(critical["bound_ms"] * 1e6)

@@ -47,6 +47,7 @@ def critical(found: Insights, start_ns: int, tasks: list[JsonObject], task_row: 
     return {
         "makespan_ms": ms(inputs.makespan_ns),
         "managed": inputs.managed,
+        "silent_tasks": c.silent,
         "bound_ms": ms(c.bound_ns),
         "parts_ms": {name: ms(ns) for name, ns in c.parts.items()},
         "stages": [

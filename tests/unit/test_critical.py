@@ -173,6 +173,28 @@ class TestManager:
         assert gap.title.endswith("the longest gap is 140 ms, between tries of make")
         assert "before the next one" in gap.advice
 
+    def test_tasks_without_a_call_are_neither_start_up_nor_stop(self) -> None:
+        """`slept` is in no event; `also` may have begun at any time until its end, when `make` had."""
+        story = managed(Story())
+        task(story, "make", 20, 30, writes="/a")
+        times = {"early": (4, 15), "also": (2, 25), "make": (18, 30), "slept": (30, 80), "never": (31, 90)}
+        keys = ("t_launch_ns", "t_end_ns")
+        rows = [{"task": n, **dict(zip(keys, ms, strict=True))} for n, ms in times.items()]
+        tasks = pd.DataFrame(rows).assign(workflow="w", stage="s", parent=None, status="done", tries=1)
+        for key in keys:
+            tasks[key] = tasks[key].astype("Int64") * MS + T0_NS
+        tasks.loc[tasks["task"] == "never", "status"] = "dep_failed"
+        path, c = found(story, declared_tasks=tasks)
+        assert path == [
+            ("", "start", 0, 4, 0),
+            ("", "silent", 4, 20, 16),
+            ("make", "", 20, 30, 0),
+            ("", "silent", 30, 80, 50),
+            ("", "rest", 80, 100, 0),
+        ]
+        assert [c.parts[name] for name in ("startup", "gap", "stop")] == [4 * MS, 66 * MS, 20 * MS]
+        assert c.silent == 3
+
     def test_forks_and_waits_of_a_script_lead_to_the_task_that_it_ran_before(self) -> None:
         story = managed(Story())
         for name, pid, start, end in (("one", 2, 10, 30), ("two", 3, 35, 60)):
@@ -223,7 +245,7 @@ class TestManager:
         task(story, "c", 47, 70, writes="/c")
         path, c = found(story)
         assert path[:2] == [("", "start", 0, 10, 0), ("", "", 10, 12, 2)], "a began before"
-        assert path[2:4] == [("b", "", 12, 45, 0), ("c", "resource", 45, 70, 2)]
+        assert path[2:4] == [("b", "", 12, 45, 0), ("c", "before", 45, 70, 2)]
         assert c.bound_ns == 33 * MS, "by no order that would have to be"
 
     def test_a_task_waits_for_a_slot_of_its_manager(self) -> None:
@@ -235,7 +257,7 @@ class TestManager:
         path, _ = found(story)
         assert path[1:4] == [
             ("make", "", 10, 30, 0),
-            ("other", "resource", 30, 50, 2),
+            ("other", "before", 30, 50, 2),
             ("use", "resource", 50, 70, 2),
         ], "it had its data at 30, and nobody ran it before the other one was over"
 

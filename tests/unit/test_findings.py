@@ -85,6 +85,24 @@ def test_of_a_task_without_an_end_nothing_is_said_that_it_may_still_do() -> None
     )
 
 
+def test_a_gap_after_the_last_call_says_where_it_is() -> None:
+    """`b` computes, and makes no call."""
+    story = Story()
+    moment(story, 0, pid=9)
+    task(story, "a", 0, 100, writes="/a")
+    moment(story, 900, pid=9)
+    tables = declared(("a", "b", "future"))
+    rows = tables["declared_tasks"].assign(tries=1, status="done", t_launch_ns=[T0_NS, T0_NS + 100 * MS])
+    rows["t_end_ns"] = [T0_NS + 100 * MS, T0_NS + 850 * MS]
+    found = insights(story.run(**{**tables, "declared_tasks": rows})).findings()
+    titles = {finding.kind: finding.title for finding in found}
+    assert "start-up and stop" not in titles
+    assert titles["critical path gaps"] == (
+        "No task on the critical path made a call for 750 ms of 900 ms; the longest gap is 750 ms, after the last task"
+        " of the path"
+    )
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)
 def test_each_rule_finds_its_case_and_reports_it(rule: Rule) -> None:
     story, title = CASES[rule.kind]

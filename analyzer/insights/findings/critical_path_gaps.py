@@ -78,10 +78,18 @@ def _is_pause(found: Analyses) -> bool:
 
 def _place(found: Analyses) -> str:
     """Where the longest gap is."""
-    task = int(_pieces(found).iloc[0]["task"])
+    top = _pieces(found).iloc[0]
+    task = int(top["task"])
     if task >= 0:
         return f"{'between tries of' if _is_pause(found) else 'before'} {found.inputs.called(task)}"
-    return "before the first task of the path"
+    return _outside(found, int(top["begin_ns"]))
+
+
+def _outside(found: Analyses, begin_ns: int) -> str:
+    """Where a gap is that is before no task."""
+    ran = found.critical.path.query("task >= 0")["begin_ns"]
+    is_late = len(ran) > 0 and begin_ns > int(ran.min())
+    return f"{'after the last' if is_late else 'before the first'} task of the path"
 
 
 def _longest(found: Analyses) -> list[Row]:
@@ -89,7 +97,7 @@ def _longest(found: Analyses) -> list[Row]:
     rows: list[Row] = []
     for piece in _pieces(found).query("gap > 0").head(EVIDENCE).to_dict("records"):
         task, via = int(piece["task"]), str(piece["via"])
-        name = inputs.called(task) if task >= 0 else "(the first task of the path)"
+        name = inputs.called(task) if task >= 0 else f"({_outside(found, int(piece['begin_ns']))})"
         begin = (int(piece["begin_ns"]) - inputs.start_ns) / 1e9
         rows.append({"task": name, "begin_s": begin, "gap_ns": int(piece["gap"]), "via": via})
     return rows
@@ -101,8 +109,9 @@ RULE = Rule(
     title="Time between the tasks of the critical path",
     definition=(
         "The part of the makespan between what a task on the critical path was given last and its first call: queue,"
-        " scheduling, start-up of interpreters, and what a task computes before its first call. Start-up before the"
-        " first task and the stop after the last one are no gaps."
+        " scheduling, start-up of interpreters, and what a task computes before its first call. It may be the time of"
+        " tasks without a recorded call, which are on no path. Start-up before the first task and the stop after the"
+        " last one are no gaps."
     ),
     advice="Keep workers running between stages, submit tasks earlier, or make tasks fewer and longer.",
     source="Yang and Miller 1988 (critical path of parallel programs)",

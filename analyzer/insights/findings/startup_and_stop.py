@@ -37,7 +37,8 @@ RULE = Rule(
     definition=(
         "Between the first event of the run and the first event of a task, and between the end of the last task and"
         " the last event of the run: the program's own work, and the start and stop of the workflow manager and its"
-        " workers. It does not grow with the number of tasks."
+        " workers. A task without a recorded call counts by its manager's times. It does not grow with the number of"
+        " tasks."
     ),
     advice="It is the price of a run, not of a task: run more tasks in one run, or keep workers running between runs.",
     source="Yang and Miller 1988 (critical path of parallel programs)",

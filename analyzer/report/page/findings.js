@@ -3,10 +3,10 @@
 const PARTS = {
   compute: ["computing", "in no call on a file, pipe or socket"], io: ["file I/O", "inside reads, writes and metadata calls"],
   stream: ["pipes and sockets", "blocked in calls on them"],
-  wait: ["waiting for processes", "all processes of a task waited for one outside of it: of another task, or not traced"], gap: ["between tasks", data.critical.managed ? "no task of the path made a call: scheduling, queue, tasks with all their data that had not started, failed tasks before their next try" : "no task of the path made a call: the start of programs, and what the script that starts them does besides"],
+  wait: ["waiting for processes", "all processes of a task waited for one outside of it: of another task, or not traced"], gap: ["between tasks", data.critical.managed ? "no task of the path made a call: scheduling, queue, tasks with all their data that had not started, failed tasks before their next try" + (data.critical.silent_tasks ? ", and tasks without a recorded call" : "") : "no task of the path made a call: the start of programs, and what the script that starts them does besides"],
   startup: ["start-up", "before the first task began"], stop: ["stop", "after the last call of a task"],
 };
-const OUTSIDE = {start: "(start-up, before the first task)", rest: "(stop, after the last task)"};
+const OUTSIDE = {start: "(start-up, before the first task)", rest: "(stop, after the last task)", silent: "(tasks without a recorded call)"};
 const ABOUT = {
   failure: ["Failed", "There is no result, or not all of it."],
   race: ["Race", "Nothing orders these accesses: the result may differ from run to run."], time: ["Time", "Time of the run."],
