@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
+from support import work_queue
 from support.flux_instance import find_flux
 from support.managers import SOURCE, Manager, airflow_home, airflows_on_path, all_on_path, share_tailrace
 from support.slurm_cluster import missing_for_slurm
@@ -167,6 +168,11 @@ if __name__ == "__main__":
     return Way({"flow.py": text}, [sys.executable, "flow.py"], [sys.executable, "flow.py", "traced"])
 
 
+def elsewhere(way: Way, folder: Path) -> Way:
+    """The program, whose tasks have other working directories."""
+    return replace(way, files={"flow.py": way.files["flow.py"].replace("out/", f"{folder}/out/")})
+
+
 def by_python_of(manager: str, way: Way, environment: Mapping[str, str]) -> Way:
     """The program, by the Python of another environment."""
     python = str(environment_with(manager).python)
@@ -191,17 +197,35 @@ def dask(tasks: int, folder: Path) -> Way:
     return program(tasks, "from dask.distributed import Client, LocalCluster", "import tailrace.dask", body)
 
 
+PARSL_POOL = """HighThroughputExecutor(address="127.0.0.1", encrypted=False, max_workers_per_node=2,
+                    provider=LocalProvider(init_blocks=1, max_blocks=1))"""
+# A task that doesn't say what it needs has a worker for itself.
+PARSL_WORK_QUEUE = """WorkQueueExecutor(address="127.0.0.1", port=@PORT@, worker_options="-t 60 --cores 1",
+                    provider=LocalProvider(init_blocks=2, min_blocks=2, max_blocks=2))"""
+
+
 def parsl(tasks: int, folder: Path) -> Way:
-    body = """
-    config = Config(executors=[HighThroughputExecutor(address="127.0.0.1", encrypted=False, max_workers_per_node=2,
-                    provider=LocalProvider(init_blocks=1, max_blocks=1))], strategy="none")
+    return parsl_with(PARSL_POOL, tasks)
+
+
+def parsl_work_queue(tasks: int, folder: Path) -> Way:
+    """Each task is a Python of its own, which imports Parsl."""
+    if reason := work_queue.why_no_work_queue():
+        raise Missing(reason)
+    way = parsl_with(PARSL_WORK_QUEUE.replace("@PORT@", str(work_queue.free_port())), tasks)
+    return replace(elsewhere(way, folder), environment={"PYTHONPATH": work_queue.python_path(folder)})
+
+
+def parsl_with(executor: str, tasks: int) -> Way:
+    body = f"""
+    config = Config(executors=[{executor}], strategy="none")
     with parsl.load(tailrace.parsl.trace(config) if traced else config):
         app = parsl.python_app(one)
         for future in [app(n) for n in range(count)]:
             future.result()"""
     before = """import parsl
 from parsl.config import Config
-from parsl.executors import HighThroughputExecutor
+from parsl.executors import HighThroughputExecutor, WorkQueueExecutor
 from parsl.providers import LocalProvider"""
     return program(tasks, before, "import tailrace.parsl", body)
 
@@ -224,9 +248,7 @@ def ray(tasks: int, folder: Path) -> Way:
     task = ray.remote(one)
     ray.get([task.remote(n) for n in range(count)])"""
     way = program(tasks, "import ray", "import tailrace.ray; tailrace.ray.trace()", body)
-    # Ray's workers begin elsewhere than the program.
-    files = {"flow.py": way.files["flow.py"].replace("out/", f"{folder}/out/")}
-    return by_python_of("ray", replace(way, files=files), share_tailrace(folder / "site"))
+    return by_python_of("ray", elsewhere(way, folder), share_tailrace(folder / "site"))
 
 
 AIRFLOW = """
@@ -333,6 +355,7 @@ WAYS: dict[str, Callable[[int, Path], Way]] = {
     "executorlib": executorlib,
     "Dask distributed": dask,
     "Parsl": parsl,
+    "Parsl, Work Queue": parsl_work_queue,
     "Flux": flux,
     "Slurm": slurm,
     "cwltool": cwl,
@@ -348,6 +371,15 @@ WAYS: dict[str, Callable[[int, Path], Way]] = {
 }
 """The managers, by their names in docs/conformance.md."""
 
-MANY = {"Dask distributed": 300, "Parsl": 300, "Nextflow": 200, "Prefect": 500, "Ray": 500, "toil": 60, "Airflow": 300}
+MANY = {
+    "Dask distributed": 300,
+    "Parsl": 300,
+    "Nextflow": 200,
+    "Prefect": 500,
+    "Ray": 500,
+    "toil": 60,
+    "Airflow": 300,
+    "Parsl, Work Queue": 20,
+}
 """By how many tasks the larger workflow is larger, where it isn't by 100: a start whose cost varies needs more for the
 same deviation, and tasks of some hundred milliseconds need fewer."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import tailrace
+from support import conformance, work_queue
 from support.commands import run_cli
 from support.conformance import Adapter, Step
 from support.conformance_runs import judged, program
@@ -24,16 +25,17 @@ import parsl
 from parsl import bash_app
 from parsl.config import Config
 from parsl.data_provider.files import File
-from parsl.executors import HighThroughputExecutor
+from parsl.executors import HighThroughputExecutor, WorkQueueExecutor
 from parsl.providers import LocalProvider
 from tailrace.parsl import trace
 
-config = Config(
-    executors=[HighThroughputExecutor(label="pool", address="127.0.0.1", encrypted=False, max_workers_per_node=2,
-                                      cores_per_worker=1e-6, provider=LocalProvider(init_blocks=1, max_blocks=1))],
-    run_dir="runinfo", strategy="none", retries=1,
-    retry_handler=lambda error, task: 1 if task["func_name"] == "merge" else 2,
-)
+def executor(kind):
+    if kind == "work_queue":
+        two = LocalProvider(init_blocks=2, min_blocks=2, max_blocks=2)
+        return WorkQueueExecutor(address="127.0.0.1", port=@PORT@, worker_options="-t 60 --cores 1",
+                                 provider=two)
+    return HighThroughputExecutor(address="127.0.0.1", encrypted=False, max_workers_per_node=2, cores_per_worker=1e-6,
+                                  provider=LocalProvider(init_blocks=1, max_blocks=1))
 
 def app(name):
     def body(command, inputs=(), outputs=()):
@@ -41,29 +43,52 @@ def app(name):
     body.__name__ = name
     return bash_app(body)
 
-with parsl.load(trace(config, run_dir="run", workflow="w")):
-    made, ends = {}, []
-    for stage, out, inputs, command in @STEPS@:
-        future = app(stage)(command, inputs=[made.get(path, File(path)) for path in inputs], outputs=[File(out)])
-        made[out] = future.outputs[0]
-        ends.append(future)
-    for future in ends:
-        future.exception()
+def main(kind):
+    config = Config(executors=[executor(kind)], run_dir="runinfo", strategy="none", retries=1,
+                    retry_handler=lambda error, task: 1 if task["func_name"] == "merge" else 2)
+    with parsl.load(trace(config, run_dir="run", workflow="w")):
+        made, ends = {}, []
+        for stage, out, inputs, command in @STEPS@:
+            known = [made.get(path, File(path)) for path in inputs]
+            future = app(stage)(command, inputs=known, outputs=[File(out)])
+            made[out] = future.outputs[0]
+            ends.append(future)
+        for future in ends:
+            future.exception()
+
+if __name__ == "__main__":
+    main(sys.argv[1])
 """
 
 
-def _parsl(folder: Path, workflow: list[Step]) -> Path:
-    rows = [(step.stage, str(folder / step.out), [str(folder / path) for path in step.inputs],
-             f"cd {shlex.quote(str(folder))} && {shlex.join(step.words)}") for step in workflow]  # fmt: skip
-    (folder / "flow.py").write_text(textwrap.dedent(PARSL).replace("@STEPS@", repr(rows)))
-    done = program([sys.executable, "flow.py"], folder)
-    assert done.returncode == 0, done.stderr
-    return folder / "run"
+def judged_parsl(row: str, kind: str, version: str, tmp_path: Path, **variables: str) -> conformance.Verdict:
+    """The row of Parsl's executor `kind`."""
+
+    def run(folder: Path, workflow: list[Step]) -> Path:
+        rows = [(step.stage, str(folder / step.out), [str(folder / path) for path in step.inputs],
+                 f"cd {shlex.quote(str(folder))} && {shlex.join(step.words)}") for step in workflow]  # fmt: skip
+        text = textwrap.dedent(PARSL).replace("@STEPS@", repr(rows)).replace("@PORT@", str(work_queue.free_port()))
+        (folder / "flow.py").write_text(text)
+        done = program([sys.executable, "flow.py", kind], folder, **variables)
+        assert done.returncode == 0, done.stderr
+        return folder / "run"
+
+    return judged(Adapter(row, version, run), tmp_path)
 
 
 def test_parsl(tmp_path: Path) -> None:
     parsl = pytest.importorskip("parsl", reason="needs Parsl: pip install 'tailrace[parsl]'")
-    verdict = judged(Adapter("Parsl", parsl.__version__, _parsl), tmp_path)
+    verdict = judged_parsl("Parsl", "pool", parsl.__version__, tmp_path)
+    assert not verdict.faults, "\n".join(verdict.faults)
+
+
+def test_parsl_with_work_queue(tmp_path: Path) -> None:
+    parsl = pytest.importorskip("parsl", reason="needs Parsl: pip install 'tailrace[parsl]'")
+    if reason := work_queue.why_no_work_queue():
+        pytest.skip(reason)
+    version = f"{parsl.__version__}, cctools {work_queue.version()}"
+    path = work_queue.python_path(tmp_path)
+    verdict = judged_parsl("Parsl, Work Queue", "work_queue", version, tmp_path, PYTHONPATH=path)
     assert not verdict.faults, "\n".join(verdict.faults)
 
 

@@ -4,7 +4,9 @@ Debian's python3-workqueue has the module as `work_queue`; linked into a package
 """
 
 import os
+import re
 import shutil
+import socket
 import subprocess
 import sys
 import sysconfig
@@ -27,6 +29,19 @@ def why_no_taskvine() -> str | None:
     if shutil.which("vine_worker") is None or not _is_importable("taskvine"):
         return "no TaskVine, which neither Debian nor PyPI has: conda install -c conda-forge ndcctools"
     return None
+
+
+def version() -> str:
+    """That of the worker, as in "8.0.0"."""
+    said = subprocess.run(["work_queue_worker", "--version"], capture_output=True, text=True, check=False)
+    return re.findall(r"version (\S+)", said.stdout + said.stderr)[0]
+
+
+def free_port() -> int:
+    """For a manager: workers that an earlier one on its usual port left behind would take its tasks."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
 
 
 def python_path(folder: Path) -> str:
