@@ -103,7 +103,7 @@ def compared(run):
     table = run.insights().declared.table
     rows = table[["producer_stage", "consumer_stage", "path", "status", "through", "bytes", "files"]].copy()
     rows["path"] = rows["path"].map(os.path.basename)
-    own = ~table[["producer_stage", "consumer_stage"]].isin(["lose", "sent_as_text"]).any(axis=1)
+    own = ~table[["producer_stage", "consumer_stage"]].isin(["lose", "as text"]).any(axis=1)
     return sorted(map(tuple, rows[own].itertuples(index=False)))
 
 
@@ -144,7 +144,7 @@ def test_what_a_lost_workers_task_did_is_its_own_both_times(found):
 def test_functions_that_are_sent_as_text_have_their_tasks(found):
     if "sent_as_text" not in found.said:
         pytest.skip("TaskVineExecutor has no source=True")
-    assert found.tags_of("text") == {("sent_as_text", found.task("sent_as_text"), "0")}
+    assert found.tags_of("text") == {("as text", found.task("sent_as_text"), "0")}
 
 
 def test_what_carries_tasks_and_files_is_not_the_workflows_data(found):
