@@ -381,7 +381,7 @@ void post_sums(flux_shell_t *shell, State &state) {
   JobSums sums;
   if (!state.seal.sum(tag.get(), of_node.get(), sums)) return;
   Json found(json_pack("{s:I s:I s:I s:I s:I}", "events", static_cast<json_int_t>(sums.events), "bytes",
-                       static_cast<json_int_t>(sums.read_bytes + sums.written_bytes), "read",
+                       static_cast<json_int_t>(sums.read_bytes) + static_cast<json_int_t>(sums.written_bytes), "read",
                        static_cast<json_int_t>(sums.read_bytes), "written", static_cast<json_int_t>(sums.written_bytes),
                        "lost", static_cast<json_int_t>(sums.lost)));
   if (!found) return;

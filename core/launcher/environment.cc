@@ -252,8 +252,9 @@ std::optional<std::string> which(const std::string &command) {
 
 std::optional<ProgramObstacle> find_program_obstacle(const std::string &command) {
   const auto found = which(command);
+  if (!found) return std::nullopt;
   int64_t bytes_read = 0;
-  const Obstacle obstacle = found ? find_obstacle(found->c_str(), bytes_read) : Obstacle::kNone;
+  const Obstacle obstacle = find_obstacle(found->c_str(), bytes_read);
   if (obstacle == Obstacle::kNone) return std::nullopt;
   return ProgramObstacle{std::string(kObstacleNames[static_cast<int>(obstacle)]), *found,
                          *found + " " + words_for(obstacle), breaks(obstacle), is_followable(obstacle, found->c_str())};

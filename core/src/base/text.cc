@@ -38,7 +38,7 @@ bool is_utf8(string_view s) {
 
 char *put_real(char *p, double v) {
   constexpr double kWhole = 9007199254740992.0;
-  if (v != v || v - v != 0) {
+  if (!__builtin_isfinite(v)) {
     for (char c : string_view("null")) *p++ = c;
     return p;
   }
