@@ -44,7 +44,8 @@ def begin(makefile: str, version: str, makefiles: str) -> bytes:
     if log.path is None or log.lost:
         return b""
     read = [path for path in listed(makefiles) if path.name != "tailrace.mk"]
-    text = lines(*rules(read, grouped=_number(version) >= _GROUPED))
+    found, without = rules(read, grouped=_number(version) >= _GROUPED)
+    text = lines(found, () if takes_for_old(_make_words()) else without)
     return os.fsencode(f"{tag_strings.encode({'workflow': name})} ={_word(text)} {log.path}")
 
 
@@ -66,6 +67,32 @@ def listed(makefiles: str) -> list[Path]:
             found.append(Path(part))
             part = ""
     return found + [Path(word) for word in part.split()]
+
+
+def _make_words() -> list[str]:
+    """The command line of the make that has started this process, perhaps by a shell; [] where it can't be found."""
+    process = os.getppid()
+    for _ in range(3):
+        try:
+            words = os.fsdecode(Path(f"/proc/{process}/cmdline").read_bytes()).split("\0")
+            if "make" in Path(words[0]).name:
+                return words
+            process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            break
+    return []
+
+
+def takes_for_old(words: Sequence[str]) -> bool:
+    """Whether a make with this command line has `-o FILE`: then it does not wait for what FILE has as prerequisites."""
+    for word in words[1:]:
+        if word.startswith(("--old", "--assume-o")):
+            return True
+        if word.startswith("-") and not word.startswith("--"):
+            letters = re.match("[^CfIjlOWEo]*", word)
+            if letters and word[letters.end() :].startswith("o"):
+                return True
+    return False
 
 
 def lines(found: Sequence[Rule], without: Sequence[Passing]) -> str:

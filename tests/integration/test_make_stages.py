@@ -260,6 +260,14 @@ def test_prerequisites_that_may_not_be_makes_are_not_declared(text: str, tmp_pat
     assert tasks.keys() == {"a", "b", "c"} and not any(tasks.values())
 
 
+def test_what_make_takes_for_old_passes_on_nothing(tmp_path: Path) -> None:
+    fill(tmp_path / "traced", "all: a c\nc: data\n\techo > $@\ndata: a\na:\n\techo > $@\n")
+    (tmp_path / "traced" / "data").touch()
+    traced(tmp_path / "traced", "-ko", "data")
+    tasks = {line["task"]: line["deps"] for line in read_declared(tmp_path / "run") if line["type"] == "task"}
+    assert tasks == {"a": [], "c": []}
+
+
 def test_a_target_of_many_levels_breaks_nothing(tmp_path: Path) -> None:
     chain = "".join(f"s{i}: s{i - 1}\n" for i in range(1, 3000))
     fill(

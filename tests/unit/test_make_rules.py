@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.make.begin import listed
+from tailrace.make.begin import listed, takes_for_old
 from tailrace.make.rules import rules
 
 
@@ -182,3 +182,15 @@ def test_a_variable_of_another_makefile_counts_if_that_was_read_before(tmp_path:
     assert passed(tmp_path, one="X := b\ninclude two.mk\nX += c", two="a: $(X)") == []
     assert passed(tmp_path, one="X := b\ninclude two.mk\na: $(X)", two="X := c") == []
     assert passed(tmp_path, one="include two.mk\na: $(X)\ninclude two.mk", two="X += b") == []
+
+
+@pytest.mark.parametrize("words", ["-o a", "-ko a", "-koa", "--old-file=a", "--assume-old a", "-f x -j4 --old a"])
+def test_the_options_by_which_make_takes_a_file_for_old_are_known(words: str) -> None:
+    assert takes_for_old(["make", *words.split()])
+
+
+@pytest.mark.parametrize(
+    "words", ["", "-f foo.mk -j 4 all", "-ffoo.mk", "-Otarget", "--output-sync a=-o", "-Cout -kj4"]
+)
+def test_other_options_are_none(words: str) -> None:
+    assert not takes_for_old(["make", *words.split()])
