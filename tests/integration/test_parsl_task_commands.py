@@ -103,7 +103,7 @@ def compared(run):
     table = run.insights().declared.table
     rows = table[["producer_stage", "consumer_stage", "path", "status", "through", "bytes", "files"]].copy()
     rows["path"] = rows["path"].map(os.path.basename)
-    own = ~table[["producer_stage", "consumer_stage"]].isin(["lose", "as text"]).any(axis=1)
+    own = ~table[["producer_stage", "consumer_stage"]].isin(["lose", "as text", "served"]).any(axis=1)
     return sorted(map(tuple, rows[own].itertuples(index=False)))
 
 
@@ -145,6 +145,12 @@ def test_functions_that_are_sent_as_text_have_their_tasks(found):
     if "sent_as_text" not in found.said:
         pytest.skip("TaskVineExecutor has no source=True")
     assert found.tags_of("text") == {("as text", found.task("sent_as_text"), "0")}
+
+
+def test_functions_that_a_library_runs_have_their_tasks(found):
+    if "call_in_library" not in found.said:
+        pytest.skip("serverless functions: TaskVine with conda_pack (pip install conda-pack)")
+    assert found.tags_of("served") == {("served", found.task("call_in_library"), "0")}
 
 
 def test_what_carries_tasks_and_files_is_not_the_workflows_data(found):

@@ -7,6 +7,7 @@ TaskVine have a second executor, `lost`, whose workers someone else starts: it w
 # ruff: noqa: PTH123, SIM115
 import socket
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import parsl
@@ -93,6 +94,19 @@ def sent_as_text(given, outputs=()):
 stage("as text")(sent_as_text)
 
 
+@stage("served")
+@python_app(executors=["serverless"])
+def call_in_library(given, out):
+    with open(out, "w") as file:
+        file.write(open(given).read())
+    return len(given)
+
+
+def has_serverless(kind):
+    """TaskVine imports conda_pack for it."""
+    return kind == "taskvine" and find_spec("conda_pack") is not None
+
+
 def free_port():
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
@@ -119,13 +133,22 @@ def executors(kind, port):
             work_queue("lost", 0, port=port, max_retries=3),
         ]
 
-    def taskvine(label, port, **options):
-        manager = TaskVineManagerConfig(port=port, address="127.0.0.1", max_retries=3, init_command="true &&")
+    def taskvine(label, port, shared_fs=False, **options):
+        manager = TaskVineManagerConfig(
+            port=port, address="127.0.0.1", max_retries=3, init_command="true &&", shared_fs=shared_fs
+        )
         factory = TaskVineFactoryConfig(worker_options="--cores 2")
         return TaskVineExecutor(label=label, manager_config=manager, factory_config=factory, **options)
 
-    main = taskvine("main", free_port(), worker_launch_method="provider", provider=provider(1))
-    return [main, taskvine("lost", port, worker_launch_method="manual")]
+    own = {"worker_launch_method": "provider"}
+    found = [
+        taskvine("main", free_port(), provider=provider(1), **own),
+        taskvine("lost", port, worker_launch_method="manual"),
+    ]
+    if has_serverless(kind):
+        mode = {"function_exec_mode": "serverless", "shared_fs": True}
+        found.append(taskvine("serverless", free_port(), provider=provider(1), **mode, **own))
+    return found
 
 
 def workflow(kind, folder):
@@ -144,6 +167,8 @@ def workflow(kind, folder):
     last += [gathered, fail_once(b, f"{folder}/mark", made[0], **asked), fail(b, **asked)]
     if kind == "work_queue":
         last.append(sent_as_text(b, outputs=[File(f"{folder}/text")]))
+    if has_serverless(kind):
+        last.append(call_in_library(b, f"{folder}/served"))
     for future in last:
         print(future.task_record["func_name"], future.exception() or future.result(), flush=True)
 
