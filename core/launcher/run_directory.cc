@@ -142,7 +142,7 @@ std::string open_directory(const std::string &path, const Describing &run, bool 
     prepare(directory, run, joins);
   } catch (const Fault &fault) {
     if (fault.kind != Fault::Kind::kSystem) throw;
-    refuse("can't use " + directory + " as a run directory: " + fault.what());
+    refuse("can't use " + directory + " as a run directory: " + fault.what() + ": give one that you can write to");
   }
   return directory;
 }

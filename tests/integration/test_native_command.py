@@ -156,7 +156,8 @@ def test_no_name_acts_on_the_terminal(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for name in names:
         done = called([*TAILRACE, "run", "-o", f"{tmp_path}/file/a{name}b", "true"], tmp_path)
-        shown = visible(f"tailrace: can't use {tmp_path}/file/a{name}b as a run directory: Not a directory")
+        why = "Not a directory: give one that you can write to"
+        shown = visible(f"tailrace: can't use {tmp_path}/file/a{name}b as a run directory: {why}")
         assert done.stderr == shown.replace("\\n", " ") + "\n" or done.stderr == " ".join(shown.split()) + "\n", name
     command = os.fsencode(COMMAND)
     done = called([command, b"run", b"-q", b"--", b"./\xff\x1b"], tmp_path)  # type: ignore[list-item]
