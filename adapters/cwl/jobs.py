@@ -3,7 +3,7 @@
     name of a job    `sort`, `sort_2`, ... of a scatter or a repeated step: the task
     without the _N   the step: the stage
     pathmapper       its input files, where they really are
-    output_callback  called at its end with the status and the output files
+    output_callback  called at its end with the status and the output files: there its scope ends
 
 A job's environment begins empty; the core's settings are hidden, and survive that. Outputs are known at the end, so a
 job is declared when it is over: of one that cwltool was killed in, only the I/O is known. Invariants: a job's outcome
@@ -13,6 +13,7 @@ is cwltool's; a fault of ours is one warning.
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from importlib import metadata
 from threading import Lock
 from typing import Any
@@ -55,17 +56,21 @@ class _Names:
 def _run(workflow: Workflow, task: str, execute: Callable[..., Any], job: Any, *arguments: Any, **keywords: Any) -> Any:
     stage = _NUMBER.sub("", str(job.name))
     ended: list[tuple[Any, str, int]] = []
+    scope = ExitStack()
     with workflow.isolated("follow a job's end"):
         callback = job.output_callback
 
         def told(outputs: Any, status: str) -> Any:
+            # The job is over; what cwltool does besides, as removing its folders, is its own.
+            scope.close()
             ended.append((outputs, status, time.time_ns()))
             return callback(outputs, status)
 
         job.output_callback = told
     begin = time.time_ns()
     try:
-        with workflow.task(task, stage):
+        with scope:
+            scope.enter_context(workflow.task(task, stage))
             return execute(job, *arguments, **keywords)
     finally:
         with workflow.isolated("declare a job"):
