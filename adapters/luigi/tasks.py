@@ -19,9 +19,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import luigi
+from luigi import interface
 from luigi import worker as luigi_worker
 from luigi.task import flatten
 
@@ -54,7 +56,10 @@ class _Followed:
     """The tasks of one of Luigi's workers."""
 
     def __init__(self, name: str) -> None:
-        self._workflow = Workflow.begin("luigi", metadata.version("luigi"), name, attach=True)
+        own: list[str] = []
+        with _isolated("find Luigi's own files"):
+            own.append(str(Path(interface.core().lock_pid_dir).absolute()))
+        self._workflow = Workflow.begin("luigi", metadata.version("luigi"), name, attach=True, own_directories=own)
         self._tasks: dict[str, _Task] = {}
         self._required: dict[str, list[Any]] = {}
 

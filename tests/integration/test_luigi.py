@@ -1,6 +1,7 @@
 """Luigi's adapter beyond the conformance suite: tasks that are yielded, that were done before, that are killed, and
 Luigi called by a program."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,13 @@ def test_another_version_runs_untraced(tmp_path: Path) -> None:
     said = [line for line in done.stderr.splitlines() if line.startswith("tailrace: ")]
     assert len(said) == 1 and "another _run_task" in said[0], done.stderr
     assert (tmp_path / "all").exists() and not (tmp_path / "tailrace-runs").exists()
+
+
+def test_the_file_by_which_luigi_locks_is_its_own(tmp_path: Path) -> None:
+    (tmp_path / "flow.py").write_text(PROGRAM.partition("class Given")[0])
+    words = ["-m", "tailrace.luigi", "--module", "flow", "Part", "--name", "a", "--local-scheduler"]
+    done = run_python(tmp_path, *words, "--lock-pid-dir", "locks")
+    assert done.returncode == 0, done.stderr
+    _, run = only_run(tmp_path)
+    (row,) = run.declared_workflows.to_dict("records")
+    assert json.loads(row["config"])["own_directories"] == [str(tmp_path / "locks")]
