@@ -15,6 +15,8 @@ orders the ranks of a parallel program outside of tasks, the messages of MPI, is
 Shared memory of two processes outside of tasks, in a run with tasks, belongs to the workflow manager and is left out.
 
 Only known byte ranges are compared: accesses at unknown offsets are counted (`unknown`) and not reported as conflicts.
+So are two writers that have the file open from a common ancestor, as a log that is their standard output
+(inherited.py).
 Reads after the write are no conflict here; whether they were ordered is compared with the declared DAG
 (declared_savings.py).
 """
@@ -30,10 +32,11 @@ import pandas as pd
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights.access_patterns import ranks_of
 from tailrace.analyzer.insights.happens_before import HappensBefore
+from tailrace.analyzer.insights.inherited import Inherited
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.tabular import Tabular
-from tailrace.analyzer.util.types import Ints, Objects
+from tailrace.analyzer.util.types import Bools, Ints, Objects
 
 DURING, BEFORE, WRITERS = "read during write", "read before write", "two writers"
 COLUMNS = [
@@ -83,7 +86,9 @@ def conflicts(inputs: Inputs, order: HappensBefore) -> Conflicts:
     loose = bursts["loose"].to_numpy()
     vague = loose[pairs["a"].to_numpy()] | loose[pairs["b"].to_numpy()]
     met = _meet(inputs, bursts, pairs)
-    candidates = met[(met["bytes"] > 0).to_numpy() | vague].reset_index(drop=True)
+    shared = _inherited(inputs, bursts, met)
+    met.loc[shared, "bytes"] = 0
+    candidates = met[(met["bytes"] > 0).to_numpy() | vague | shared].reset_index(drop=True)
     found, unchecked = _unordered(bursts, candidates, order)
     unknown = found[found["bytes"] == 0]
     return Conflicts(
@@ -166,6 +171,18 @@ def _meet(inputs: Inputs, bursts: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataF
             rows[i] = intervals.total(common), common[0, 0], common[0, 1]
     met: pd.DataFrame = pairs.assign(bytes=rows[:, 0], start=rows[:, 1], end=rows[:, 2])
     return met
+
+
+def _inherited(inputs: Inputs, bursts: pd.DataFrame, met: pd.DataFrame) -> Bools:
+    """Which pairs of writes went to a file that both processes have open from a common ancestor."""
+    inherited = Inherited(inputs)
+    write = (bursts["dir"] == edge_table.WRITE).to_numpy()[met["a"].to_numpy()]
+    shared = np.zeros(len(met), dtype=np.bool_)
+    who, file = (bursts[name].to_numpy() for name in ("who", "file"))
+    a, b = met["a"].to_numpy(), met["b"].to_numpy()
+    for i in np.flatnonzero(write & (met["bytes"] > 0).to_numpy()).tolist():
+        shared[i] = inherited.is_shared(int(who[a[i]]), int(who[b[i]]), int(file[a[i]]))
+    return shared
 
 
 def _unordered(bursts: pd.DataFrame, rows: pd.DataFrame, order: HappensBefore) -> tuple[pd.DataFrame, int]:

@@ -213,13 +213,27 @@ class _Tree:
         self.rows.append((producer, consumer, given_ns, taken_ns, via))
 
 
+def parents(m: Model, lives: Lives) -> Ints:
+    """The process that made each process, or that it was before it changed its user; -1: none that is known."""
+    found = np.full(len(lives.actors), _UNKNOWN, dtype=np.int64)
+    for producer, consumer, _, _, via in _between_actors(m, lives):
+        if via == FORK:
+            found[lives.process[consumer]] = lives.process[producer]
+    return found
+
+
+def _between_actors(m: Model, lives: Lives) -> list[tuple[int, int, int, int, str]]:
+    """`COLUMNS`, producer and consumer as actors."""
+    if "ppid" not in m.processes or not len(m.processes):
+        return []
+    tree = _Tree(m, lives)
+    tree.follow()
+    return tree.rows
+
+
 def handovers(m: Model, of_who: Ints, lives: Lives) -> pd.DataFrame:
     """The hand-overs of kinds `FORK` and `EXIT` between tasks: `COLUMNS`; `of_who` is the task of each actor."""
-    rows: list[tuple[int, int, int, int, str]] = []
-    if "ppid" in m.processes and len(m.processes):
-        tree = _Tree(m, lives)
-        tree.follow()
-        rows = tree.rows
+    rows = _between_actors(m, lives)
     columns = zip(*rows, strict=True) if rows else ((),) * len(COLUMNS)
     made = pd.DataFrame(
         {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pandas as pd
@@ -97,14 +98,19 @@ class TestConflicts:
         story.read("/f", 0, 100, task="r", at_ms=50)
         assert self.kinds(story) == []
 
-    @pytest.mark.parametrize(("waited", "ordered"), [(20, True), (60, False)])
-    def test_fork_exit_and_wait_order_processes(self, waited: float, ordered: bool) -> None:
-        """A shell runs two writers; whether it waited for the first before it made the second decides."""
+    @staticmethod
+    def shell(waited: float, openers: tuple[int, ...]) -> tuple[Story, pd.DataFrame]:
+        """A shell, process 1, runs two writers of a file, 2 and 3, and waits for 2; and the table of processes."""
         story = Story()
         moment(story, 0, pid=1)
+        opened = {"flags": os.O_WRONLY, "fd": 3}
+        if 1 in openers:
+            story.event("openat", "/f", at_ms=1, pid=1, **opened)
         for pid, start in ((2, 5), (3, 30)):
             story.event("fork", at_ms=start - 1, pid=1, cat="PROCESS", dur=0, ret=pid)
             moment(story, start, pid=pid)
+            if pid in openers:
+                story.event("openat", "/f", at_ms=start + 1, pid=pid, **opened)
             story.write("/f", 0, 10, pid=pid, at_ms=start + 5)
             moment(story, start + 10, pid=pid)
         story.event("wait", at_ms=waited, pid=1, cat="PROCESS", dur=0, ret=2)
@@ -112,8 +118,21 @@ class TestConflicts:
         rows = [
             {"host": "n1", "pid": p, "ppid": pp, "exe": "/bin/sh", "argv": None} for p, pp in ((1, 0), (2, 1), (3, 1))
         ]
-        found = self.kinds(story, processes=pd.DataFrame(rows))
-        assert found == ([] if ordered else [("two writers", 10, False)])
+        return story, pd.DataFrame(rows)
+
+    @pytest.mark.parametrize(("waited", "ordered"), [(20, True), (60, False)])
+    def test_fork_exit_and_wait_order_processes(self, waited: float, ordered: bool) -> None:
+        """Whether the shell waited for the first writer before it made the second decides."""
+        story, processes = self.shell(waited, (2, 3))
+        assert self.kinds(story, processes=processes) == ([] if ordered else [("two writers", 10, False)])
+
+    @pytest.mark.parametrize("openers", [(), (1,), (1, 3), (1, 2, 3)])
+    def test_writers_that_have_one_open_file_write_no_byte_twice(self, openers: tuple[int, ...]) -> None:
+        """The shell's file is theirs, unless one of them opened its own."""
+        story, processes = self.shell(60, openers)
+        found = of(story, processes=processes).conflicts
+        apart = len(openers) > 1
+        assert (len(found.rows), found.unknown) == ((1, 0) if apart else (0, 1))
 
     @pytest.mark.parametrize(("waited", "order"), [(20, "awaited"), (60, "none")])
     def test_a_process_that_was_waited_for_orders_undeclared_tasks(self, waited: float, order: str) -> None:

@@ -26,7 +26,9 @@ RULE = Rule(
     title="Unordered writes of the same bytes",
     definition=(
         "Two tasks wrote the same bytes of a file and nothing orders them. Which of the two stays depends on the"
-        " schedule, also where they ran one after the other in this run."
+        " schedule, also where they ran one after the other in this run. A file that both have open from a common"
+        " ancestor, as a log that is their standard output, is none of these: the kernel gives each write bytes of its"
+        " own."
     ),
     advice="Write to separate files or byte ranges, or declare which of the two comes first.",
     source=_races.SOURCE,
