@@ -106,7 +106,8 @@ def every(client: Client, processes: bool) -> dict[str, object]:
 
 
 def plain(client: Client, processes: bool) -> dict[str, object]:
-    return {"keys": {"make": client.submit(make, "a").key}, "result": client.submit(make, "a").result()}
+    future = client.submit(make, "a")
+    return {"keys": {"make": future.key}, "result": future.result()}
 
 
 def main() -> None:
