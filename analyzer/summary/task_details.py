@@ -91,7 +91,7 @@ def add_arguments(run: AnalyzedRun, rows: Sequence[JsonObject], row_of: Mapping[
     tasks and of the longest ones stay."""
     known = {row_of[key]: told for key, told in task_arguments.of(run).items() if row_of.get(key, -1) >= 0}
     left = LIMITS["argument_text"]
-    for row in sorted(known, key=lambda one: ("status" not in rows[one], -rows[one]["dur"])):
+    for row in sorted(known, key=lambda one: ("status" not in rows[one], -rows[one]["dur"], one)):
         words = [word for pair in known[row].items() for word in pair]
         left -= sum(map(len, words)) + 10
         if left < 0:
@@ -124,7 +124,7 @@ def add_processes(
     words = commands(m)
     out: list[JsonObject] = []
     left = LIMITS["command_text"]
-    for key in sorted(tasks_of, key=lambda one: _rank(rows, tasks_of[one])):
+    for key in sorted(tasks_of, key=lambda one: (_rank(rows, tasks_of[one]), one)):
         command = shell.join(words.get(key, []))[: LIMITS["command"]]
         left -= len(command) + 40
         if left < 0 or len(out) >= (processes_shown or LIMITS["processes"]):

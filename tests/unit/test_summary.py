@@ -288,6 +288,16 @@ class TestAccess:
         assert (kept["total"], len(kept["rows"])) == (int(codes.max()) + 1, 2)
         assert rows[0]["procs"] == [0] and rows[-1]["procs"] == [1], "then the longest"
 
+    def test_processes_of_tasks_that_took_equally_long_come_by_their_keys(self) -> None:
+        """Else their places depend on which trace file was read first."""
+        s = Story()
+        for pid in (30, 10, 20):
+            s.write(f"/d/{pid}", 0, 10, stage="s", task=f"t{pid}", pid=pid)
+        m = dataflow.model(s.run(2))
+        rows = [{"dur": 0.2} for _ in dataflow.activities(m, "task")[1]]
+        kept = task_details.add_processes(m, rows, np.arange(len(rows)), 0)
+        assert [row["pid"] for row in kept["rows"]] == [10, 20, 30]
+
 
 @pytest.mark.parametrize(
     ("level", "text", "counts", "ended", "verdict", "words"),
