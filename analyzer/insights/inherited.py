@@ -3,8 +3,8 @@
 A process that moves bytes of a file which it didn't open has the descriptor of the process that made it. Processes that
 have one open file from a common ancestor share its position (open(2), "open file description"): the kernel takes and
 moves it in one step for each read and write (write(2)), so two of them never write the same bytes, unless they seek.
-The trace has the position that such a call left, read after it, where another process may have moved it on: of bytes that
-two of them seem to have written both, the offsets are not known.
+The trace has the position that such a call left, read after it, where another process may have moved it on: of bytes
+that two of them seem to have written both, the offsets are not known.
 
 Invariant: processes without a common ancestor in the trace share nothing here, since nobody knows who opened their
 files.
