@@ -208,8 +208,9 @@ TOOLS = [
     ),
     row(
         "tmux",
-        "tmux -S ./s -f /dev/null new-session -d 'cat given > out; tmux -S ./s wait-for -S done'; "
-        "timeout 120 tmux -S ./s wait-for done; cat out",
+        # A server without a session ends, also before the second command has reached it.
+        "tmux -S ./s -f /dev/null new-session -d 'cat given > out; tmux -S ./s wait-for -S done; exec sleep 600'; "
+        "timeout 120 tmux -S ./s wait-for done && tmux -S ./s kill-server; cat out",
         settle=no_numbers,
     ),
     row(
