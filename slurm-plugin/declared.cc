@@ -2,6 +2,7 @@
 #include "declared.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -154,6 +155,11 @@ void DeclaredStep::begin(const StepFacts &facts, const std::string &run_dir, int
   append(lines + "}\n");
 }
 
+bool tells_a_signal(int wait_status) {
+  const int code = WEXITSTATUS(wait_status);
+  return WIFSIGNALED(wait_status) || (code > 128 && code <= 128 + SIGRTMAX);
+}
+
 void DeclaredStep::end(int wait_status, const std::string &state, int64_t ended_ns) {
   if (path_.empty()) return;
   const bool killed = WIFSIGNALED(wait_status);
@@ -162,6 +168,8 @@ void DeclaredStep::end(int wait_status, const std::string &state, int64_t ended_
   if (state == "CANCELLED" || state == "PREEMPTED") status = "canceled";
   if (state == "TIMEOUT" || state == "DEADLINE") status = "timeout";
   const bool again = state == "PENDING" || state == "REQUEUED" || state == "REQUEUE_HOLD";
+  // Slurm's signal reaches the processes one by one: a shell may see its command's end and exit before its own comes.
+  if (again && tells_a_signal(wait_status)) status = "killed";
   std::string line = std::string(again ? "{\"type\": \"try\"" : "{\"type\": \"end\"") + key_;
   if (again) {
     add(line, "try", int64_t{try_});

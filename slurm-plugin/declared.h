@@ -8,6 +8,9 @@
 
 namespace tailrace::slurm {
 
+// Whether a signal ended a command, or one of its own: a shell goes on, and ends with 128 and the signal's number.
+bool tells_a_signal(int wait_status);
+
 class DeclaredStep {
  public:
   // Writes that the step began at `now` (ns since the epoch): a workflow, a task and a try line. What can't be written is

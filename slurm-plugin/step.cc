@@ -162,11 +162,6 @@ class Step {
   }
 
  private:
-  // Also of a shell that goes on after its command was killed, and ends with 128 and the signal's number.
-  static bool tells_a_signal(int status) {
-    return WIFSIGNALED(status) || (WEXITSTATUS(status) > 128 && WEXITSTATUS(status) <= 128 + SIGRTMAX);
-  }
-
   // Slurm executes a copy of the script, under another name.
   std::vector<std::string> described_command() const {
     return facts_.is_script ? std::vector<std::string>{"sbatch", "--job-name", variable("SLURM_JOB_NAME")}

@@ -229,8 +229,10 @@ def test_a_slurmstepd_that_is_killed_loses_nothing(cluster, tmp_path):
     assert written("before") == 1000
 
 
-def test_a_requeued_job_has_another_try(cluster, tmp_path):
-    script = "echo > t; test $SLURM_RESTART_COUNT || { scontrol requeue $SLURM_JOB_ID; sleep 60; }"
+@pytest.mark.parametrize("trap", ["", "trap 'exit 143' TERM; "], ids=["killed", "exits"])
+def test_a_requeued_job_has_another_try(cluster, tmp_path, trap):
+    """Also of a shell that ends by itself, since its command was killed before it."""
+    script = f"{trap}echo > t; test $SLURM_RESTART_COUNT || {{ scontrol requeue $SLURM_JOB_ID; sleep 60 & wait; }}"
     job = cluster.submit("--trace", "--requeue", "--trace-run=run", "--wrap", script, cwd=tmp_path)
     pending = f"scontrol -o show job {job}".split()
     wait_until(lambda: "Restarts=1" in (shown := cluster.run(*pending).stdout) and "State=PENDING" in shown, "requeue")
