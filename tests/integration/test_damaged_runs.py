@@ -113,7 +113,8 @@ def test_commands_say_what_of_a_run_is_missing(cli: Cli, run_traced: TracedComma
     path = trace_of(run_traced.run, "cat")
     whole = path.read_bytes()
     commands = {"query": ["--by", "name"], "graph": [], "export": ["--to", "json"]}
-    for damaged, words in ((whole[:-5], "bytes cut off"), (whole[:-100] + bytes(1) + whole[-99:], "events damaged")):
+    changed = whole[:-100] + bytes([whole[-100] ^ 1]) + whole[-99:]
+    for damaged, words in ((whole[:-5], "bytes cut off"), (changed, "events damaged")):
         path.write_bytes(damaged)
         for name, options in commands.items():
             done = cli(name, run_traced.run, *options)
