@@ -13,8 +13,8 @@ before ended. Where no block is known (other tracers, older traces) nothing is s
 The words for an order of offsets are Darshan's (Carns et al. 2011): *consecutive* calls begin where the one before
 ended, *sequential* ones behind it. *Strided* is a sequential or backward call that is as far from the one before as
 that one from its own. What is neither forward nor strided is *random*. An order holds among the calls of one process on
-one file in one direction. Under totals strided and backward ones are known within each piece of a line only, strided
-ones forward only (docs/trace-format.md, "Totals").
+one file in one direction. Under totals strided ones are known only in pieces of a line in which all calls go forward
+(docs/trace-format.md, "Totals").
 
 Balance: the largest over the mean, and Gini's coefficient (0: all alike, 1: one has it all), over the group's tasks, or
 its ranks where it has several. Stragglers are two sets: of the modified z-score by median and median absolute deviation

@@ -59,19 +59,18 @@ void PatternFolder::add(int64_t who, int64_t file, int64_t direction, int64_t of
     const bool crosses = offset != pattern.to && bytes >= calls && touches_block_more(offset, bytes / calls, block);
     place(&pattern, calls, crosses ? 1 : 0, block);
   }
-  int64_t step = 0;
-  if (pattern.from >= 0) {
-    step = minus(offset, pattern.from);
-    if (offset == pattern.to) {
-      ++pattern.consecutive;
-    } else if (step != 0 && step == pattern.step) {
-      ++pattern.strided;
-    }
-    if (offset < pattern.to) ++pattern.backward;
-  }
-  pattern.from = offset;
-  pattern.to = plus(offset, bytes);
-  pattern.step = step;
+  if (offset == pattern.to) ++pattern.consecutive;
+  if (offset < pattern.to) ++pattern.backward;
+  go_on(&pattern, {offset, plus(offset, bytes), 0});
+}
+
+// To an access that begins and ends there: whether it is as far from the one before as that one from its own.
+void PatternFolder::go_on(Pattern *pattern, const Interval &access) {
+  const int64_t step = pattern->from >= 0 ? minus(access.start, pattern->from) : 0;
+  if (access.start != pattern->to && step != 0 && step == pattern->step) ++pattern->strided;
+  pattern->from = access.start;
+  pattern->to = access.end;
+  pattern->step = step;
 }
 
 void PatternFolder::add_totals(int64_t who, int64_t file, int64_t direction, int64_t calls, int64_t followed,
@@ -79,6 +78,7 @@ void PatternFolder::add_totals(int64_t who, int64_t file, int64_t direction, int
   const uint32_t number = pattern_of(who, file, direction);
   add_to(&patterns_[number].calls, calls);
   add_to(&patterns_[number].consecutive, std::clamp<int64_t>(followed, 0, calls));
+  line_begins_ = true;
   if (sizes.empty()) return;
   const char *at = sizes.data(), *end = at + sizes.size();
   const auto refuse = [] { throw std::invalid_argument("a histogram of sizes is no list of pairs of numbers"); };
@@ -111,14 +111,27 @@ void PatternFolder::place(Pattern *pattern, int64_t calls, int64_t unaligned, in
 void PatternFolder::add_piece(int64_t who, int64_t file, int64_t direction, const Piece &piece) {
   Pattern &pattern = patterns_[pattern_of(who, file, direction)];
   add_to(&pattern.backward, piece.backward);
-  // Of a piece with calls of both kinds it is not known how many there are.
-  if (piece.loose > 0) add_to(&pattern.unlocated, piece.calls);
-  // With a range for each call, these tell the order of all.
-  if (piece.backward > 0 || static_cast<int64_t>(piece.ranges.size()) != piece.calls) return;
-  for (size_t i = 2; i < piece.ranges.size(); ++i) {
-    const int64_t step = minus(piece.ranges[i].start, piece.ranges[i - 1].start);
-    if (step == minus(piece.ranges[i - 1].start, piece.ranges[i - 2].start)) ++pattern.strided;
+  // Of a piece with calls of both kinds it is not known how many there are, nor where they were.
+  if (piece.loose > 0) {
+    add_to(&pattern.unlocated, piece.calls);
+    pattern.from = pattern.to = -1;
+    return;
   }
+  if (piece.from < 0) return;  // at the end of the file
+  if (piece.from < pattern.to) ++pattern.backward;
+  // Within a line `followed` has told it.
+  if (line_begins_ && piece.from == pattern.to) ++pattern.consecutive;
+  line_begins_ = false;
+  // With a range for each call, these tell the order of all.
+  if (piece.backward == 0 && static_cast<int64_t>(piece.ranges.size()) == piece.calls) {
+    for (const Interval &range : piece.ranges) {
+      if (range.start < range.end) go_on(&pattern, range);
+    }
+  } else {
+    pattern.from = -1;
+    pattern.step = 0;
+  }
+  pattern.to = piece.to;
 }
 
 void PatternFolder::add_unmoving(int64_t who, int64_t file, int64_t kind, int64_t opens, int64_t seeks) {

@@ -119,7 +119,8 @@ class PatternFolder {
     int64_t calls = 0, consecutive = 0, strided = 0, backward = 0, unlocated = 0, placed = 0, unaligned = 0, opens = 0,
             seeks = 0;
     int64_t least_block = kNoBlock, most_block = 0;
-    int64_t from = -1, to = -1, step = 0;  // of the last access; step: from the one before it
+    // Of the last access, -1: not known; step: from the one before it.
+    int64_t from = -1, to = -1, step = 0;
   };
   struct Function {
     int64_t calls, failed, bytes, time_ns;
@@ -130,11 +131,13 @@ class PatternFolder {
   };
 
   static void place(Pattern *pattern, int64_t calls, int64_t unaligned, int64_t block);
+  static void go_on(Pattern *pattern, const Interval &access);
   uint32_t pattern_of(int64_t who, int64_t file, int64_t direction);
   void add_size(uint32_t pattern, int64_t bits, int64_t calls);
 
   Numbering<Key> pattern_keys_, size_keys_, function_keys_, length_keys_;
   uint32_t last_pattern_ = 0;
+  bool line_begins_ = false;  // of totals: no piece with an access at a known offset has come yet
   std::vector<Pattern> patterns_;
   std::vector<int64_t> size_calls_;
   std::vector<Function> functions_;
