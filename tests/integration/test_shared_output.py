@@ -9,7 +9,9 @@ from tailrace import open as open_run
 from tailrace.analyzer.insights import insights
 
 LINES = 2000
-WRITER = f"i=0; while [ $i -lt {LINES} ]; do echo $1 $i; i=$((i+1)); done"
+# In the middle each waits until the other one is there, too: one may be done before the other has begun.
+MEET = "{ : > half.$1; until [ -e half.a ] && [ -e half.b ]; do sleep 0.01; done; }"
+WRITER = f"i=0; while [ $i -lt {LINES} ]; do echo $1 $i; i=$((i+1)); [ $i != {LINES // 2} ] || {MEET}; done"
 TASKS = """
 {outer}
 for name in a b; do
