@@ -131,7 +131,7 @@ def test_sqlite_with_a_log(harm: Harm) -> None:
 
 BASH = """
 exec 5<>f; echo hi >&5; exec 5>&-
-coproc C { read x; echo "got $x"; }; echo line >&${C[1]}; read y <&${C[0]}; echo $y
+coproc C { read x; echo "got $x"; read x; }; echo line >&${C[1]}; read y <&${C[0]}; echo $y; echo over >&${C[1]}
 diff <(echo a) <(echo b); cat <<< here; (sleep 0.1; echo behind) & wait
 set -m; sleep 5 & jobs | cut -c1-12; kill %1; wait %1; echo $?
 trap 'echo trapped' USR1; kill -USR1 $$
