@@ -156,9 +156,13 @@ def test_short_calls_leave_no_region(file: Path, run_traced: TracedCommand, tmp_
     run_traced(program, file, env={**os.environ, **chosen})
     trace = Trace(run_traced.run)
     found = ended(trace)
+    assert (found["slow"], found["opens"]) == (3, 1)
+    durations = [(e["args"]["region"], e["dur"]) for e in functions(trace) if not e["args"].keys() & {"kind", "open"}]
+    # A pause of the machine makes any call a long one.
+    short = Counter(path for path, us in durations if us < 10_000)
     # In two of its calls something is recorded: the other function's name, and that it is left out.
-    assert found.pop("brief", 0) <= 2
-    assert found == {"slow": 3, "opens": 1}
+    assert short.pop("brief", 0) <= 2
+    assert short == {"opens": 1} or not short, durations
     assert {e["name"] for e in functions(trace, "left out")} == {"inner", "brief"}
     for e in functions(trace):
         assert e["name"] != "slow" or e["dur"] >= 20_000, e
