@@ -5,7 +5,6 @@ TaskVine have a second executor, `lost`, whose workers someone else starts: it w
 """
 
 # ruff: noqa: PTH123, SIM115
-import socket
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +17,8 @@ from parsl.executors import ThreadPoolExecutor, WorkQueueExecutor
 from parsl.executors.taskvine import TaskVineExecutor, TaskVineFactoryConfig, TaskVineManagerConfig
 from parsl.providers import LocalProvider
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.work_queue import free_port
 from tailrace.parsl import stage, trace
 
 
@@ -105,12 +106,6 @@ def call_in_library(given, out):
 def has_serverless(kind):
     """TaskVine imports conda_pack for it."""
     return kind == "taskvine" and find_spec("conda_pack") is not None
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def executors(kind, port):

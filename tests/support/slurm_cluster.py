@@ -5,19 +5,19 @@ Every wait has a limit.
 """
 
 import os
-import random
 import shutil
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.ports import free_ports
 from tailrace.slurm import PLUGIN
 
 START_S = 120
@@ -65,21 +65,6 @@ def missing_for_slurm() -> str:
     return "" if PLUGIN.is_file() else "tailrace was installed without Slurm's headers: no tailrace-spank.so"
 
 
-def _free_ports(count: int) -> list[int]:
-    """Ports below those that the kernel gives to any program that connects meanwhile."""
-    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    low = max(1025, first - 10_000)
-    ports: list[int] = []
-    with ExitStack() as held:
-        for port in random.sample(range(low, max(first, low + 1000)), 100):
-            with suppress(OSError):
-                held.enter_context(socket.create_server(("", port)))
-                ports.append(port)
-            if len(ports) == count:
-                return ports
-    return pytest.fail(f"of 100 ports from {low} on, fewer than {count} are free", pytrace=False)
-
-
 def wait_until(condition: Callable[[], Any], what: str, limit_s: float = STEP_S) -> Any:
     """The condition's first true value; fails the test when it stays false."""
     end = time.monotonic() + limit_s
@@ -100,7 +85,7 @@ class SlurmCluster:
         for name in ("state", *(f"spool/{node}" for node in NODES)):
             (folder / name).mkdir(parents=True)
         host = socket.gethostname().partition(".")[0]
-        (folder / "slurm.conf").write_text(_CONFIGURATION.format(host=host, ports=_free_ports(3), folder=folder))
+        (folder / "slurm.conf").write_text(_CONFIGURATION.format(host=host, ports=free_ports(3), folder=folder))
         self.configure()
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith(_FOREIGN)}
         self.environment["SLURM_CONF"] = str(folder / "slurm.conf")
@@ -162,11 +147,17 @@ class SlurmCluster:
                 if not entry.name.isdigit():
                     continue
                 with suppress(OSError):
-                    if (entry / "cmdline").read_bytes().startswith(f"slurmstepd: [{step}]".encode()):
+                    named = (entry / "cmdline").read_bytes().startswith(f"slurmstepd: [{step}]".encode())
+                    if named and self._is_ours(entry):
                         return int(entry.name)
             return 0
 
         return int(wait_until(find, f"slurmstepd of {step}"))
+
+    def _is_ours(self, entry: Path) -> bool:
+        """Whether a daemon (/proc/PID) has a file of this cluster open: another process of pytest may have a cluster
+        with jobs of the same numbers."""
+        return any(file.readlink().is_relative_to(self.folder) for file in (entry / "fd").iterdir())
 
     def stop(self) -> None:
         """Ends all jobs and the daemons."""

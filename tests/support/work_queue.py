@@ -6,11 +6,12 @@ Debian's python3-workqueue has the module as `work_queue`; linked into a package
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+
+from support.ports import free_ports
 
 _SYSTEM = Path("/usr/lib/python3/dist-packages")
 
@@ -39,9 +40,7 @@ def version() -> str:
 
 def free_port() -> int:
     """For a manager: workers that an earlier one on its usual port left behind would take its tasks."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    return free_ports(1)[0]
 
 
 def python_path(folder: Path) -> str:
