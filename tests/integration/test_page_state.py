@@ -154,6 +154,7 @@ def test_tables_are_copied_as_numbers_and_text(surveyed: Opened) -> None:
     assert amounts["/mid/shared"] == [str(sum(1_000_000 - i for i in range(READERS))), "1000000"]
     assert len(rows) == 2 + 2 * READERS
     tab.get_by_role("button", name="Copy as TSV: Tasks that did not simply succeed").click()
+    tab.locator("#outcome-table [role=status]", has_text="copied").wait_for()
     copied = tab.evaluate("navigator.clipboard.readText()")
     assert f"\n'{BAD}\tuse\tfailed\t2\tValueError: {NAMES[0]}\t" in copied, "a formula stays text"
 

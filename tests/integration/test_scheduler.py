@@ -199,6 +199,7 @@ def test_a_killed_worker_loses_and_doubles_no_run_of_a_store(cluster: Cluster, t
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
     done = run_command(*command, folder=tmp_path)
+    killer.join(60)
     assert done.returncode == 0 and not killer.is_alive(), done.stderr
     assert "1 left out; there" in done.stdout and "no-run is left out: there is no such directory" in done.stderr
     cluster.add_worker()
