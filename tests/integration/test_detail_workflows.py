@@ -5,6 +5,8 @@ What follows from the order in which threads of one process interleaved on one f
 thread's. Nor do they have where in a burst the time in its calls was (docs/trace-format.md, "Totals").
 """
 
+import itertools
+import math
 import re
 import sys
 from typing import Any
@@ -19,8 +21,9 @@ from test_workflows import WORKFLOWS, skip_without
 
 import tailrace
 from support.details import AUTO, FULL, TOTALS, actors, covered, plain, record, sealed, trace_bytes
-from tailrace.analyzer.insights.findings import metadata_load
-from tailrace.analyzer.model import declared_vs_observed
+from tailrace.analyzer.insights.finding import RANK
+from tailrace.analyzer.insights.findings import RULES
+from tailrace.analyzer.model import declared_vs_observed, stages
 from tailrace.integrations import rundir
 
 KEY = ["who", "file", "dir"]
@@ -31,6 +34,10 @@ SUMS = {
 }
 OF_A_MAKESPAN = 0.01
 """By how much of the run's time what rests on the times in calls may differ."""
+LEAST = {
+    rule.kind: limit.value / 100 for rule in RULES for limit in rule.thresholds if limit.unit == "% of the makespan"
+}
+"""Kind of finding -> which share of the makespan it must cost at least."""
 
 Runs = dict[str, tailrace.Run]
 
@@ -124,20 +131,25 @@ def test_the_critical_path_and_findings_are_the_same(pair: tuple[tailrace.Run, t
     pd.testing.assert_frame_equal(*(in_order(one.tasks[tasks]) for one in (full, other)))
     points = ["via", "begin_ns", "end_ns", "gap"]
     pd.testing.assert_frame_equal(*(one.path[points] for one in (full, other)))
-    ours, theirs = (settled(run, makespan_ns) for run in pair)
-    assert [without_times(one, pair[0]) for one in ours] == [without_times(one, pair[1]) for one in theirs]
-    for a, b in zip(ours, theirs, strict=True):
-        assert abs(a.cost_ns - b.cost_ns) < OF_A_MAKESPAN * makespan_ns
+    check_findings(*pair, OF_A_MAKESPAN * makespan_ns, makespan_ns)
 
 
-def settled(run: tailrace.Run, makespan_ns: int) -> list[Any]:
-    """The findings of a run, without those that so small a difference of times makes or prevents."""
-    least = metadata_load.LEAST.value / 100 * makespan_ns
-    return [
-        one
-        for one in run.findings()
-        if one.kind != metadata_load.RULE.kind or abs(one.cost_ns - least) > OF_A_MAKESPAN * makespan_ns
-    ]
+def check_findings(full: tailrace.Run, other: tailrace.Run, apart_ns: float, makespan_ns: int) -> None:
+    """They say the same, but for what a difference of `apart_ns` in a cost makes, prevents, or ranks otherwise."""
+    ours, theirs = ({without_times(one, run): one for one in run.findings()} for run in (full, other))
+    for key in ours.keys() ^ theirs.keys():
+        one = ours.get(key) or theirs[key]
+        assert abs(one.cost_ns - LEAST.get(one.kind, math.inf) * makespan_ns) < apart_ns, one
+    common = [key for key in ours if key in theirs]
+    for key in common:
+        assert abs(ours[key].cost_ns - theirs[key].cost_ns) < apart_ns, key
+    found = full.insights()
+    rate = stages.io_ns(found.inputs.m) / found.moved_bytes
+    place = {key: at for at, key in enumerate(theirs)}
+    for before, after in itertools.pairwise(common):
+        one, then = ours[before], ours[after]
+        cost_ns = one.cost_ns - then.cost_ns + (one.cost_bytes - then.cost_bytes) * rate
+        assert place[before] < place[after] or (RANK[one.about] == RANK[then.about] and cost_ns < apart_ns), before
 
 
 def in_order(frame: pd.DataFrame) -> pd.DataFrame:
