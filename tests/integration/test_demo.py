@@ -13,6 +13,8 @@ pytest.importorskip("parsl", reason="the demo needs Parsl: pip install 'tailrace
 
 STAGES = {"stopwords": 1, "collect": 6, "words": 6, "merge": 1, "rank": 1, "locate": 6, "summary": 1}
 DEPENDENT = ["words", "merge", "rank", "locate", "summary"]
+PLANTED = ("that stopwords 0 wrote", "were read again by tasks", "from front to back")
+"""Of the findings that are there on purpose."""
 
 
 @pytest.fixture(scope="module")
@@ -62,12 +64,24 @@ def test_the_demo_shows_its_stages_and_writes_its_page(demo, declared, read_trac
     assert merge.waits["compute_ns"] is not None and merge.waits["data_ns"] == waits["data_ns"].iloc[13]
 
 
+def findings_of(lines):
+    """The lines of each finding of a report; the first one of each has its cost at the margin."""
+    begin = next(i for i, line in enumerate(lines) if line.startswith("Findings, by what they cost"))
+    blocks = []
+    for line in lines[begin + 1 : lines.index("", begin)]:
+        if line[:9].strip():
+            blocks.append([])
+        blocks[-1].append(" ".join(line.split()))
+    return blocks
+
+
 def test_the_report_fits_two_screens_and_names_the_planted_problems(demo):
     done, folder = demo
     lines = done.stdout.splitlines()
-    costs = [line for line in lines if re.match(r"(?=.{0,8}\S)[ \S]{9}  \S", line[:12]) and line.startswith(" ")]
+    findings = findings_of(lines)
+    own = [line for block in findings if not any(words in " ".join(block) for words in PLANTED) for line in block]
     # A slow machine has findings of its own: a task that stands out, a wait that is worth to be told.
-    assert len(lines) <= 80 + 5 * max(0, len(costs) - 5), "with the workflow's own line, and where the page is"
+    assert len(lines) - len(own) <= 80, "with the workflow's own line, and where the page is"
     assert [line for line in lines if len(line) > 80] == []
     report = done.stdout[done.stdout.index("words: tailrace.parsl.demo\n") :].rpartition("\nAs a page:")[0].splitlines()
     text = "\n".join(report)
