@@ -49,7 +49,11 @@ def tasks(m: Model, whole: Model, code: Ints, index: Ints, start_ns: int, declar
     io_ns = _io_ns(m, task_code, len(activities))
     types = _types(whole, activities, declared)
     longest = (sums["last"] - sums["first"]).sort_values(ascending=False, kind="stable").index[: LIMITS["tasks"]]
-    kept = sums.loc[longest].assign(stage=stage[longest], type=types[longest]).sort_values(["stage", "type", "first"])
+    # Activities have numbers in the order in which the trace's blocks are read: those that began at once are in the
+    # order of their names.
+    keys = activities.loc[longest, ["label", "workflow", "host", "pid", "start"]]
+    kept = sums.loc[longest].assign(stage=stage[longest], type=types[longest], **keys)
+    kept = kept.sort_values(["stage", "type", "first", *keys]).drop(columns=list(keys))
     names, numbers = np.unique(types[kept.index], return_inverse=True)
     kept["type"] = numbers
     order = kept.index.to_numpy()

@@ -288,6 +288,13 @@ class TestAccess:
         assert (kept["total"], len(kept["rows"])) == (int(codes.max()) + 1, 2)
         assert rows[0]["procs"] == [0] and rows[-1]["procs"] == [1], "then the longest"
 
+    def test_tasks_that_began_at_once_come_by_their_names(self) -> None:
+        """Else their rows depend on which trace file was read first."""
+        s = Story()
+        for pid in (30, 10, 20):
+            s.write(f"/d/{pid}", 0, 10, stage="s", task=f"t{pid}", pid=pid, at_ms=0)
+        assert [row["name"] for row in summary.collect(s.run(2))["tasks"]["rows"]] == ["t10", "t20", "t30"]
+
     def test_processes_of_tasks_that_took_equally_long_come_by_their_keys(self) -> None:
         """Else their places depend on which trace file was read first."""
         s = Story()
