@@ -1,7 +1,8 @@
 """Small real programs, each with planted ways to use files badly, or none, and the findings that they should get.
 
-A program is Python source behind `PRELUDE`. Each does enough for the way to be most of its time, and no more. The test
-is tests/integration/test_planted_io.py; tests/bench/planted.py prints precision and recall, and Drishti's issues.
+A program is Python source behind `PRELUDE`. Each does enough for the way to be most of its time, and a twentieth of it
+where the machine pauses for half a second, and no more. The test is tests/integration/test_planted_io.py;
+tests/bench/planted.py prints precision and recall, and Drishti's issues.
 """
 
 KINDS = {
@@ -128,7 +129,7 @@ for i in range(20000): os.pread(fd, 100, choose.randrange(1 << 30))
         "metadata load",
         """
 for name in range(200): os.close(os.open(str(name), os.O_CREAT))
-for turn in range(100):
+for turn in range(300):
     for name in range(200): os.stat(str(name))
 """,
     ),
@@ -136,21 +137,21 @@ for turn in range(100):
         "metadata load",
         """
 os.close(fill("d", 4096))
-for i in range(10000):
+for i in range(40000):
     fd = os.open("d", os.O_RDONLY); os.pread(fd, 4096, 0); os.close(fd)
 """,
     ),
     "thousands of files made and removed": (
         "metadata load",
         """
-for i in range(4000):
+for i in range(12000):
     os.close(os.open("lock", os.O_CREAT | os.O_EXCL)); os.unlink("lock")
 """,
     ),
     "a search path of many directories": (
         "metadata load",
         """
-for i in range(20000):
+for i in range(80000):
     try: os.stat(f"/nowhere/{i % 50}/module.py")
     except FileNotFoundError: pass
 """,
@@ -171,7 +172,7 @@ os.execvp("sh", ["sh", "-c", "for i in $(seq 120); do touch f$i; done"])
         "many flushes",
         """
 fd = os.open("log", os.O_WRONLY | os.O_CREAT)
-for i in range(200): os.write(fd, b"a record\\n" * 10); os.fsync(fd)
+for i in range(600): os.write(fd, b"a record\\n" * 10); os.fsync(fd)
 """,
     ),
     "a database with a commit for each row": (
@@ -179,10 +180,11 @@ for i in range(200): os.write(fd, b"a record\\n" * 10); os.fsync(fd)
         """
 import sqlite3
 base = sqlite3.connect("base")
+base.execute("pragma page_size=512")
 base.execute("pragma journal_mode=memory")
 base.execute("pragma locking_mode=exclusive")
 base.execute("create table t (x)")
-for i in range(105): base.execute("insert into t values (?)", (i,)); base.commit()
+for i in range(300): base.execute("insert into t values (?)", (i,)); base.commit()
 """,
     ),
     "a table that is written again and again": (
@@ -196,7 +198,7 @@ for turn in range(10):
     "a question for the place before each read": (
         "useless seeks",
         """
-fd = os.open("d", os.O_RDWR | os.O_CREAT); os.ftruncate(fd, 16 << 20)
+fd = os.open("d", os.O_RDWR | os.O_CREAT); os.ftruncate(fd, 64 << 20)
 while os.read(fd, 8192):
     for i in range(20): os.lseek(fd, 0, os.SEEK_CUR)
 """,
