@@ -206,7 +206,7 @@ def _processes(catalogue: Catalogue) -> list[Row]:
     query = (
         "SELECT p.id, p.host, p.pid, p.start, p.ppid, p.exe, p.t0, p.t1, p.account, p.ledger, p.facts,"
         " coalesce(sum(b.read - b.uncounted_read), 0), coalesce(sum(b.written - b.uncounted_written), 0)"
-        " FROM processes p JOIN blocks b ON b.process_id = p.id GROUP BY p.id ORDER BY p.t0, p.host, p.pid"
+        " FROM processes p JOIN blocks b ON b.process_id = p.id GROUP BY p.id ORDER BY p.t0, p.host, p.pid, p.start"
     )
     names = [*("id", "host", "pid", "start", "ppid", "exe", "t0", "t1", "account", "ledger", "facts")]
     names += ["read", "written"]
@@ -217,9 +217,16 @@ def _processes(catalogue: Catalogue) -> list[Row]:
     return rows
 
 
+_WITHIN = "p.host, p.pid, p.start, r.rowid, r.host, r.pid"
+"""All rows of a block have its time: they come by the process that wrote it, and then as they are in it."""
+
+
 def _reaped(catalogue: Catalogue) -> list[Row]:
     names = ("process_id", "host", "pid", "status", "read", "written", "t1")
-    rows = catalogue.rows(f"SELECT {', '.join(names)} FROM reaped ORDER BY t1")
+    rows = catalogue.rows(
+        f"SELECT {', '.join(f'r.{name}' for name in names)} FROM reaped r LEFT JOIN processes p ON p.id = r.process_id"
+        f" ORDER BY r.t1, {_WITHIN}"
+    )
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
@@ -230,7 +237,10 @@ there that can't be traced."""
 
 def _obstacles(catalogue: Catalogue) -> Obstacles:
     found: Obstacles = defaultdict(list)
-    query = "SELECT host, pid, t1, why, program, coalesce(process_id, 0) FROM untraced ORDER BY t1"
+    query = (
+        "SELECT r.host, r.pid, r.t1, r.why, r.program, coalesce(r.process_id, 0) FROM untraced r"
+        f" LEFT JOIN processes p ON p.id = r.process_id ORDER BY r.t1, {_WITHIN}"
+    )
     for host, pid, t1, why, program, by in catalogue.rows(query):
         found[host, pid].append((t1, OBSTACLES.get(str(why), str(why)), program, by))
     return found
@@ -245,8 +255,8 @@ def _damaged(catalogue: Catalogue) -> Damaged:
     """The trace files that may have had all blocks of a process: a process's of which nothing can be read, a node's
     of which anything can't be."""
     query = (
-        "SELECT f.file AS file, CASE WHEN l.cause = 'missing' AND l.unit = 'files' THEN 'empty'"
-        " ELSE coalesce(l.cause, 'empty') END, EXISTS (SELECT 1 FROM blocks b WHERE b.file_id = f.id)"
+        "SELECT f.file AS file, min(CASE WHEN l.cause = 'missing' AND l.unit = 'files' THEN 'empty'"
+        " ELSE coalesce(l.cause, 'empty') END), EXISTS (SELECT 1 FROM blocks b WHERE b.file_id = f.id)"
         " FROM files f LEFT JOIN losses l ON l.file = f.file AND l.process_id = 0 GROUP BY f.file"
         " UNION SELECT file, 'gone', 0 FROM losses WHERE cause = 'missing' AND unit = 'files'"
         " AND file NOT IN (SELECT file FROM files) ORDER BY file"

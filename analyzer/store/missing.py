@@ -25,14 +25,19 @@ _LINE = (
     " blocks = max(coalesce(blocks, excluded.blocks), coalesce(excluded.blocks, blocks))"
 )
 _NUMBERED = (
-    "SELECT process_id, seg, number, joined, min(file_id) AS file_id FROM blocks WHERE number IS NOT NULL"
+    "SELECT process_id, seg, number, joined FROM blocks WHERE number IS NOT NULL"
     " GROUP BY process_id, seg, number, joined"
 )
+_FIRST_FILE = (
+    "SELECT min(f.file) FROM blocks b JOIN files f ON f.id = b.file_id"
+    " WHERE b.process_id = g.process_id AND b.seg = g.seg AND b.number IS NOT NULL"
+)
+"""By name: ids of files are in the order in which they were found while the run grew."""
 _GAPS = (
-    "INSERT INTO losses SELECT min(f.file), g.process_id, 'missing', 'blocks', sum(g.gap), '' FROM"
-    " (SELECT process_id, min(file_id) AS file_id, max(number) + 1 - sum(joined) AS gap FROM"
-    f" ({_NUMBERED}) GROUP BY process_id, seg) g JOIN files f ON f.id = g.file_id WHERE g.gap > 0"
-    " GROUP BY g.process_id"
+    "INSERT INTO losses SELECT min(file), process_id, 'missing', 'blocks', sum(gap), '' FROM"
+    f" (SELECT process_id, gap, ({_FIRST_FILE}) AS file FROM"
+    " (SELECT process_id, seg, max(number) + 1 - sum(joined) AS gap FROM"
+    f" ({_NUMBERED}) GROUP BY process_id, seg) g WHERE gap > 0) GROUP BY process_id"
 )
 _KNOWN = (
     "SELECT m.file, m.place, m.blocks, f.id, (SELECT count(*) FROM blocks b WHERE b.file_id = f.id),"

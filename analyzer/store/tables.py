@@ -35,7 +35,7 @@ _LOSSES = (
     " GROUP BY file, cause, unit ORDER BY file, cause, unit"
 )
 _PROBLEMS = "SELECT file, line, problem FROM declared_problems ORDER BY file, line"
-COMMANDS = "SELECT {} FROM reaped WHERE process_id IS NULL AND NOT is_task ORDER BY t1"
+COMMANDS = "SELECT {} FROM reaped WHERE process_id IS NULL AND NOT is_task ORDER BY t1, host, pid"
 """The ends of the commands that `tailrace run` started."""
 _USAGE = {
     "utime_ns": "utime",
@@ -149,7 +149,7 @@ class Tables:
             "SELECT p.host, p.pid, p.start, p.ppid, p.exe, p.argv, p.cwd, p.uid, p.facts, p.t0 AS t0_ns, p.t1 AS t1_ns,"
             " p.exit, p.account, coalesce(sum(b.calls), 0) AS events, coalesce(sum(b.read), 0) AS read_bytes,"
             " coalesce(sum(b.written), 0) AS written_bytes FROM processes p JOIN blocks b ON b.process_id = p.id"
-            " GROUP BY p.id ORDER BY p.t0, p.host, p.pid",
+            " GROUP BY p.id ORDER BY p.t0, p.host, p.pid, p.start",
             integers,
         )
         for name in ("argv", "account", "facts"):
@@ -203,7 +203,7 @@ class Tables:
         return self._table(
             "SELECT p.host, p.pid, p.start, min(c.rank) AS rank FROM processes p JOIN blocks b ON b.process_id = p.id"
             " JOIN block_contexts l ON l.block_id = b.id JOIN contexts c ON c.id = l.context_id"
-            " WHERE c.rank IS NOT NULL GROUP BY p.id ORDER BY p.id",
+            " WHERE c.rank IS NOT NULL GROUP BY p.id ORDER BY p.host, p.pid, p.start",
             ["pid"],
         )
 
@@ -277,7 +277,7 @@ class Tables:
     @cached_property
     def declared_workflows(self) -> pd.DataFrame:
         """Declared workflows: workflow, manager, version, t_ns, config (JSON text)."""
-        table = self._table("SELECT * FROM declared_workflows ORDER BY t, workflow", ["t"])
+        table = self._table("SELECT * FROM declared_workflows ORDER BY t, workflow, manager, config", ["t"])
         renamed: pd.DataFrame = table.rename(columns={"t": "t_ns"})
         return renamed
 
@@ -307,18 +307,18 @@ class Tables:
     @cached_property
     def declared_deps(self) -> pd.DataFrame:
         """Declared dependencies: workflow, task, dep (the task it waited for), via (future, file, ...), path."""
-        return self._table("SELECT * FROM declared_deps ORDER BY workflow, task, dep")
+        return self._table("SELECT * FROM declared_deps ORDER BY workflow, task, dep, via, path")
 
     @cached_property
     def declared_waits(self) -> pd.DataFrame:
         """What the submitting program had waited for before it submitted a task, a row each: workflow, task, and either
         awaited (a task that was over) or after (a task that it had submitted before)."""
-        return self._table("SELECT * FROM declared_waits ORDER BY workflow, task, awaited")
+        return self._table("SELECT * FROM declared_waits ORDER BY workflow, task, awaited, after")
 
     @cached_property
     def declared_files(self) -> pd.DataFrame:
         """Declared inputs and outputs: workflow, task, direction (r or w), path, url."""
-        return self._table("SELECT * FROM declared_files ORDER BY workflow, task, direction, path")
+        return self._table("SELECT * FROM declared_files ORDER BY workflow, task, direction, path, url")
 
     @cached_property
     def declared_problems(self) -> pd.DataFrame:

@@ -432,6 +432,19 @@ def test_a_block_that_others_of_its_segment_came_after_is_missed(tmp_path: Path)
     assert tailrace.open(directory).problems == []
 
 
+def test_a_missing_block_is_said_of_the_same_file_however_the_run_was_read(tmp_path: Path) -> None:
+    """Of the first one by name with blocks of the process, also where another file was found earlier."""
+    blocks = [
+        tw.block([tw.event(ts_us=tw.T0_US + n)], {"seg": 0, "epoch": 1, "slots": n + 1, "block": n}) for n in (0, 2, 4)
+    ]
+    run = tw.make_run(tmp_path / "run", {"n-7-2": blocks[1]})
+    assert tailrace.open(run).losses["file"].tolist() == ["trace/n-7-2.pfw.gz"]
+    for name, block in (("n-7-1", blocks[0]), ("n-7-3", blocks[2])):
+        (run / "trace" / f"{name}.pfw.gz").write_bytes(block)
+    losses = tailrace.open(run).losses
+    assert losses[["file", "cause", "count"]].values.tolist() == [["trace/n-7-1.pfw.gz", "missing", 2]]
+
+
 def test_a_file_of_the_manifest_that_is_gone_is_missed(tmp_path: Path) -> None:
     block = tw.block([tw.event()], {"block": 0})
     directory = tw.make_run(tmp_path / "run", {"node_1.0": block, "node_1-7-1": block[:0], "node_1-8-1": block[:0]})
