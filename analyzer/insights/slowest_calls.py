@@ -44,7 +44,7 @@ def slowest(run: AnalyzedRun, row: Row) -> list[Call]:
     frames = [frame for frame in engine.compute(parts) if len(frame)]
     if not frames:
         return []
-    table = pd.concat(frames, ignore_index=True).sort_values(["each", "ts"], ascending=[False, True], kind="stable")
+    table = _ordered(pd.concat(frames, ignore_index=True))
     return [
         Call(
             name=str(one["name"]),
@@ -71,7 +71,15 @@ class _Slowest:
         frame = self.part()
         calls = frame[~frame["cat"].isin(["PROCESS"]).to_numpy()]
         rows: pd.DataFrame = calls.assign(each=calls["dur"] // calls["calls"].clip(lower=1))
-        rows = rows.nlargest(SLOWEST, "each", keep="first")
+        rows = rows.nlargest(SLOWEST, "each", keep="all")
         texts: Sequence[str] = ("name", "cat", "path", "host")
         plain: pd.DataFrame = rows.assign(**{name: rows[name].astype(object) for name in texts})
-        return plain
+        first: pd.DataFrame = _ordered(plain).head(SLOWEST)
+        return first
+
+
+def _ordered(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of calls that took as long, the earlier one first, and then by names: a trace's files come in any order."""
+    keys = ["each", "ts", "host", "pid", "name", "path", "size", "calls"]
+    out: pd.DataFrame = rows.sort_values(keys, ascending=[False, *[True] * (len(keys) - 1)])
+    return out

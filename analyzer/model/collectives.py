@@ -108,9 +108,9 @@ def of(run: EventSource | None, ahead: Mapping[str, int]) -> Collectives:
     parts = run.parts(columns=_CALL_COLUMNS, cat="MPIIO") if run else []
     found = engine.compute([partial(_calls, part) for part in parts])
     rows = pd.concat(found, ignore_index=True) if found else _calls_of(pd.DataFrame(columns=list(_CALL_COLUMNS)))
-    rows = rows.sort_values("begin", kind="stable", ignore_index=True)
+    rows = rows.sort_values(["begin", *THREAD], ignore_index=True)
     _number(rows)
-    rows = rows.sort_values([*THREAD, "begin"], kind="stable", ignore_index=True)
+    rows = rows.sort_values([*THREAD, "begin"], ignore_index=True)
     shift = rows["host"].map(lambda host: ahead.get(host, 0)).to_numpy(dtype=np.int64)
     rows["begin_ns"] = rows["begin"].to_numpy() - shift
     _arrivals(rows)

@@ -283,7 +283,7 @@ def _instances(folded: _Folded) -> pd.DataFrame:
     ended = np.maximum(rows["last"].fillna(0).to_numpy(np.int64), begin)
     rows["begin_ns"] = begin
     rows["end_ns"] = np.where(rows["open"] == 1, ended, begin + rows["dur"].to_numpy(np.int64))
-    rows = rows.sort_values("begin_ns", kind="stable").reset_index(drop=True)
+    rows = rows.sort_values(["begin_ns", *INSTANCE]).reset_index(drop=True)
     _inherit(rows)
     names = ["name", "region", "category", "begin_ns", "end_ns", "open", "epoch", "step", "keys", "tid"]
     columns = dict.fromkeys((*names, "region_id", "parent_id", *SCOPES, *PROCESS))

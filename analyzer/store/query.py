@@ -187,7 +187,8 @@ def rows(
     Args:
         run: the run.
         columns: columns of the result.
-        sort: one of `columns`, to sort by, as in `ordered`. Unsorted rows of one trace file keep its order.
+        sort: one of `columns`, to sort by, as in `ordered`; equal ones come by the other columns. Unsorted rows of one
+            trace file keep its order.
         limit: the largest number of rows in all.
         **where: as in `Run.events`.
 
@@ -205,10 +206,10 @@ def rows(
         return
     best = next(pieces)
     if limit is None:
-        yield ordered(pd.concat([best, *pieces], ignore_index=True), sort)
+        yield _first_events(pd.concat([best, *pieces], ignore_index=True), sort)
         return
     for piece in pieces:
-        best = ordered(pd.concat([best, piece], ignore_index=True), sort).head(limit)
+        best = _first_events(pd.concat([best, piece], ignore_index=True), sort, limit)
     yield best
 
 
@@ -217,6 +218,8 @@ def few(
 ) -> list[tuple[SqlValue, ...]] | None:
     """The rows of `rows` as tuples (None: null), where they are of few events; else None. Imports no pandas."""
     found = run.tuples(columns, FEW, **where)
+    if found is not None and sort is not None:
+        found.sort(key=lambda row: [(value is None, value) for value in row])
     return None if found is None else sorted_rows(found, columns, sort)[:limit]
 
 
@@ -230,8 +233,35 @@ def _pieces(
 
 def _piece(part: Part, sort: str | None, limit: int | None) -> pd.DataFrame:
     frame = part()
-    table = ordered(frame.assign(**{str(name): _plain(frame[name]) for name in frame}), sort)
+    table = frame.assign(**{str(name): _plain(frame[name]) for name in frame})
+    return _first_events(table, sort, limit)
+
+
+def _first_events(table: pd.DataFrame, sort: str | None, limit: int | None = None) -> pd.DataFrame:
+    """The first rows of `ordered`, equal ones by their other columns: which event comes first, and is within the limit,
+    must not depend on the trace files' names."""
+    if sort is None:
+        return table if limit is None else table.head(limit)
+    table = ordered(table, sort)
+    code = pd.factorize(table[_direction(sort, list(table.columns))[1]], use_na_sentinel=False)[0]
+    first = grouping.first_of_run(code)
+    if limit is not None and limit < len(table):
+        beyond = np.flatnonzero(first[limit:])
+        end = limit + int(beyond[0]) if len(beyond) else len(table)
+        table, first = table.head(end), first[:end]
+    equal = ~first
+    equal[:-1] |= ~first[1:]
+    at = np.flatnonzero(equal)
+    if len(at):
+        some = table.iloc[at].assign(**{_RUN: np.cumsum(first)[at]}).sort_values([_RUN, *table.columns])
+        places = np.arange(len(table))
+        places[at] = some.index.to_numpy()
+        table = table.iloc[places].reset_index(drop=True)
     return table if limit is None else table.head(limit)
+
+
+_RUN = "run of equal values"
+"""No column has this name."""
 
 
 def _first(pieces: Iterator[pd.DataFrame], limit: int | None) -> Iterator[pd.DataFrame]:
