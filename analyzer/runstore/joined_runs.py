@@ -139,10 +139,11 @@ class JoinedRuns:
             self._forget()
         mine = [row for identity in wanted for row in self.files.get(identity, ())]
         others = [row for path in {row["path"] for row in mine} for i in self.of_path[path] for row in self.files[i]]
-        runs = {run_of(row): (row["last_ns"], row["day"]) for row in others if row["versions"]}
-        if readers:
-            runs |= {run_of(row): (row["last_ns"], row["day"]) for row in mine}
-        order = sorted(set(runs) - set(self.runs), key=lambda run: runs[run], reverse=True)
+        runs: dict[Run, tuple[int, str]] = {}
+        for row in (*(row for row in others if row["versions"]), *(mine if readers else ())):
+            used = (row["last_ns"], row["day"])
+            runs[run_of(row)] = max(used, runs.get(run_of(row), used))
+        order = sorted(set(runs) - set(self.runs), key=lambda run: (runs[run], run), reverse=True)
         self._load_runs(order, {run: day for run, (_, day) in runs.items()})
 
     def _near(self) -> ds.Expression:
@@ -255,7 +256,7 @@ class JoinedRuns:
 
     def path(self, identity: str, ns: int | None = None) -> str:
         """The last name of a file, or that at a time."""
-        rows = sorted(self.files.get(identity, ()), key=lambda row: row["last_ns"])
+        rows = sorted(self.files.get(identity, ()), key=lambda row: (row["last_ns"], run_of(row)))
         if ns is not None:
             rows = [row for row in rows if row["first_ns"] <= ns] or rows[:1]
         return str(rows[-1]["path"] or identity) if rows else identity

@@ -87,7 +87,7 @@ def history(store: Store, name: str, *, up: bool = True, down: bool = True) -> H
     joined = JoinedRuns(store)
     joined.follow(wanted, up=True, down=True)
     known = [identity for identity in wanted if identity in joined.files]
-    known.sort(key=lambda identity: min(row["first_ns"] for row in joined.files[identity]))
+    known.sort(key=lambda identity: (min(row["first_ns"] for row in joined.files[identity]), identity))
     shown = [_file(joined, identity) for identity in known]
     tree = _Tree(joined)
     ups, downs = tree.up(known), tree.down(known)
@@ -143,7 +143,7 @@ def _named(
 
 
 def _file(joined: JoinedRuns, identity: str) -> File:
-    rows = sorted(joined.files[identity], key=lambda row: row["first_ns"])
+    rows = sorted(joined.files[identity], key=lambda row: (row["first_ns"], run_of(row)))
     last = joined.last(identity).number
     gone = [row["gone_ns"] for row in rows if row["gone_ns"] is not None]
     names = [name for row in rows for name in (*(row["names"] or ()), row["path"]) if name]
@@ -186,8 +186,12 @@ def _version(joined: JoinedRuns, state: State) -> file_history.Version:
     )
 
 
+_EDGE = ("program", "host", "pid", "start", "workflow", "stage", "task", "file", "version", "direction")
+"""What tells apart edges that began at the same time."""
+
+
 def _by_time(edges: Iterable[Row]) -> list[Row]:
-    return sorted(edges, key=lambda edge: (edge["first_ns"], str(edge["program"])))
+    return sorted(edges, key=lambda edge: (edge["first_ns"], *(str(edge[name]) for name in _EDGE), run_of(edge)))
 
 
 def _access(joined: JoinedRuns, edge: Row) -> Access:
@@ -314,7 +318,7 @@ def _stale(joined: JoinedRuns, tree: _Tree) -> list[Stale]:
             path, where = joined.path(state.identity), joined.where(run_of(edge))
             name = f"{path}@{state.number}"
             found.append(Stale(path, name, joined.who(edge), joined.command(edge), where, edge["last_ns"], causes))
-    return sorted(found, key=lambda one: one.made_ns)
+    return sorted(found, key=lambda one: (one.made_ns, one.version))
 
 
 def _causes(joined: JoinedRuns, tree: _Tree, state: State) -> list[Cause]:
@@ -341,7 +345,7 @@ def _causes(joined: JoinedRuns, tree: _Tree, state: State) -> list[Cause]:
         fresh = [one for one in following if one not in seen]
         seen.update(fresh)
         stack += fresh
-    return sorted(found.values(), key=lambda cause: cause.changed_ns)
+    return [found[state] for state in sorted(found, key=lambda state: (found[state].changed_ns, state))]
 
 
 def _cause(joined: JoinedRuns, edge: Row, read: State, newer: State) -> Cause:

@@ -68,7 +68,7 @@ SELECT coalesce(fstype, '(none)') AS type, coalesce(mount, '(none)') AS mount,
 FROM each GROUP BY ALL UNION ALL
 SELECT '(no file)', '(none)', count(*), 0, sum(r), sum(w), NULL, NULL, NULL, NULL FROM rest
 WHERE r > 0 OR w > 0 HAVING count(*) > 0
-ORDER BY reads + writes DESC NULLS LAST LIMIT {ROWS}""",
+ORDER BY reads + writes DESC NULLS LAST, type, mount LIMIT {ROWS}""",
     ),
     Section(
         "by_day",
@@ -83,7 +83,7 @@ ORDER BY reads + writes DESC NULLS LAST LIMIT {ROWS}""",
         f"""SELECT coalesce(application, '(none)') AS application, s.stage, count(*) AS runs, sum(s.io_ns) AS io_ns,
   sum(s.read_ns) AS reading_ns, sum(s.write_ns) AS writing_ns, sum(s.metadata_ns) AS metadata_ns,
   sum(s.read_bytes) AS read_bytes, sum(s.written_bytes) AS written_bytes
-FROM stages s JOIN runs r USING (owner, run) WHERE r.{{days}} GROUP BY ALL ORDER BY io_ns DESC LIMIT {ROWS}""",
+FROM stages s JOIN runs r USING (owner, run) WHERE r.{{days}} GROUP BY ALL ORDER BY io_ns DESC, 1, 2 LIMIT {ROWS}""",
     ),
     Section(
         "failed",
@@ -91,7 +91,7 @@ FROM stages s JOIN runs r USING (owner, run) WHERE r.{{days}} GROUP BY ALL ORDER
         "The last runs with a failed command or task.",
         f"""SELECT day, "user", coalesce(job, '') AS job, coalesce(application, '(none)') AS application,
   failed_tasks, outcome, path
-FROM runs WHERE failed AND {{days}} ORDER BY t0_ns DESC LIMIT {ROWS}""",
+FROM runs WHERE failed AND {{days}} ORDER BY t0_ns DESC, path, run LIMIT {ROWS}""",
     ),
     Section(
         "findings",
@@ -99,10 +99,10 @@ FROM runs WHERE failed AND {{days}} ORDER BY t0_ns DESC LIMIT {ROWS}""",
         "Findings of all runs by what they cost together, each with the run that it cost most. Those about data quality"
         " are left out.",
         f"""SELECT kind, count(DISTINCT (f.owner, f.run)) AS runs, sum(count) AS cases, sum(cost_ns) AS cost_ns,
-  sum(cost_bytes) AS cost_bytes, arg_max(r.path, (cost_ns, cost_bytes)) AS worst_run,
-  arg_max(title, (cost_ns, cost_bytes)) AS there
+  sum(cost_bytes) AS cost_bytes, arg_max(r.path, (cost_ns, cost_bytes, r.path, title)) AS worst_run,
+  arg_max(title, (cost_ns, cost_bytes, r.path, title)) AS there
 FROM findings f JOIN runs r USING (owner, run) WHERE about <> 'quality' AND r.{{days}}
-GROUP BY ALL ORDER BY cost_ns DESC, cost_bytes DESC LIMIT {ROWS}""",
+GROUP BY ALL ORDER BY cost_ns DESC, cost_bytes DESC, kind LIMIT {ROWS}""",
     ),
 )
 _NUMBERS = """SELECT count(*) AS runs, count(*) FILTER (failed) AS failed, count(DISTINCT "user") AS users,
@@ -164,7 +164,7 @@ def compare(store: Store, before: str, after: str) -> list[dict[str, Any]]:
     means = ", ".join(f"{mean} AS {name}" for name, mean in FIGURES.items())
     query = f"""SELECT application, count(*) AS runs, {means}
 FROM (SELECT * REPLACE (coalesce(application, '(none)') AS application) FROM runs WHERE {{}})
-GROUP BY GROUPING SETS ((), (application))"""
+GROUP BY GROUPING SETS ((), (application)) ORDER BY application NULLS FIRST"""
     tables = store.answers([query.format(side) for side in sides])
     of = [{row["application"]: row for row in table.to_pylist()} for table in tables]
     rows = [

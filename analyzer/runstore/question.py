@@ -237,4 +237,7 @@ def _order(sort: str | None, labels: list[str], by: list[str]) -> str:
     name = sort.removeprefix("-")
     if name not in labels:
         raise QueryError(f"there is no column {name!r} to sort by; there is {', '.join(labels)}")
-    return f" ORDER BY {labels.index(name) + 1} {'ASC' if sort.startswith('-') else 'DESC'} NULLS LAST"
+    at = labels.index(name) + 1
+    # Rows that are equal in it, too, come in one order, and the same of them are within a limit.
+    others = "".join(f", {n}" for n in range(1, len(labels) + 1) if n != at)
+    return f" ORDER BY {at} {'ASC' if sort.startswith('-') else 'DESC'} NULLS LAST{others}"
