@@ -40,7 +40,7 @@ def gaps(table: EdgeTable) -> pd.DataFrame:
     the end of the last write to the begin of a read (calm_ns)."""
     bursts = table.bursts.assign(host=table.who["host"].to_numpy()[table.bursts["who"]])
     bursts = bursts[~table.files["ftype"].isin(STREAM_TYPES).to_numpy()[bursts["file"]]]
-    writes = bursts[bursts["dir"] != READ].sort_values("first_ns").drop_duplicates(["file", "who"])
+    writes = bursts[bursts["dir"] != READ].sort_values("first_ns", kind="stable").drop_duplicates(["file", "who"])
     first = writes.drop_duplicates("file")
     made = table.facts.loc[table.facts["what"] == "create", ["who", "file"]].drop_duplicates()
     born = first[first["fresh"]].merge(made, on=["who", "file"])[["who", "file", "host", "first_ns"]]

@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from tailrace.analyzer.edges import edge_table, event_fold, identities
+from tailrace.analyzer.edges import edge_table, event_fold, identities, row_order
 from tailrace.analyzer.edges.edge_table import EdgeTable
 from tailrace.analyzer.edges.edge_version import VERSION
 from tailrace.analyzer.edges.name_table import NAMES_ROW
@@ -49,6 +49,7 @@ def build(catalogue: Catalogue, mounts: list[Mount]) -> EdgeTable:
     table = event_fold.reduce(loader.parts(catalogue, event_fold.COLUMNS, conditions.Where(), mounts, new))
     if kept is not None:
         table = edge_table.combine([kept, table])
+    table = row_order.ordered(table)
     for file, offset, member_bytes, *_ in found:
         upto[file] = max(upto.get(file, 0), offset + member_bytes)
     catalogue.keep(lambda connection: _save(connection, table, upto))

@@ -144,7 +144,7 @@ def combine(parts: Sequence[Partial]) -> Partial:
     who_codes, who = codes(pd.concat([p.who for p in parts], ignore_index=True))
     all_files = pd.concat([p.files for p in parts], ignore_index=True)
     file_codes, names = pd.factorize(all_files["file"])
-    ftype = all_files["ftype"].to_numpy()[grouping.firsts(file_codes, len(names))]
+    ftype = _types(file_codes, all_files["ftype"].to_numpy(), len(names))
     aliases, edges, counts, facts, process_events, busy = [], [], [], [], [], []
     patterns: list[pd.DataFrame] = []
     sizes: list[pd.DataFrame] = []
@@ -186,6 +186,16 @@ def combine(parts: Sequence[Partial]) -> Partial:
         facts=sum_facts(pd.concat(facts, ignore_index=True)),
         process_events=pd.concat(process_events, ignore_index=True),
     )
+
+
+def _types(code: Ints, ftype: Objects, files: int) -> Objects:
+    """The type of each file: what is said of it. `reg` also stands for a file that a part has as a second one only."""
+    known, kinds = pd.factorize(ftype)
+    rank = np.argsort(sorted(range(len(kinds)), key=lambda i: (kinds[i] == "", kinds[i] == "reg", kinds[i])))
+    found = np.full(files, len(kinds), dtype=np.int64)
+    np.minimum.at(found, code, rank[known])
+    out: Objects = kinds[np.argsort(rank)][found]
+    return out
 
 
 Actor = tuple[str, str, str, str, int, str]
@@ -299,7 +309,7 @@ def last_paths(table: EdgeTable) -> Objects:
     facts = table.facts[table.facts["what"] == "rename"]
     if facts.empty:
         return paths
-    facts = facts[directories[facts["file"].to_numpy()]].sort_values("last_ns")
+    facts = facts[directories[facts["file"].to_numpy()]].sort_values("last_ns", kind="stable")
     for fact in facts.itertuples():
         inside = fact.path.rstrip("/") + "/"
         for code in np.flatnonzero(seen < fact.last_ns):

@@ -34,7 +34,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from tailrace import _native
-from tailrace.analyzer.edges import edge_table
+from tailrace.analyzer.edges import edge_table, row_order
 from tailrace.analyzer.edges.batch import Batch, Text
 from tailrace.analyzer.edges.edge_table import EdgeTable
 from tailrace.analyzer.util import grouping
@@ -210,7 +210,9 @@ def _renamed(column: Text, ts: Ints, places: dict[str, list[int]]) -> Text:
 
 
 def resolve(table: EdgeTable) -> EdgeTable:
-    """The table with a file of its own for each use of an identity: `identity`, `identity~2`, `identity~3`, ..."""
+    """The table with a file of its own for each use of an identity: `identity`, `identity~2`, `identity~3`, ...; its
+    rows in their order (row_order.py)."""
+    table = row_order.ordered(table)
     names = table.files["file"].to_numpy()
     marked = np.array([MARK in name for name in names], dtype=np.bool_)
     kernels = np.array([raw(name) if flag else name for name, flag in zip(names, marked, strict=True)], dtype=object)
@@ -288,7 +290,9 @@ def _replaced(table: EdgeTable, base: Ints) -> pd.DataFrame:
         )
     owners = pd.concat(parts, ignore_index=True).sort_values("ns", kind="stable")
     renames = pd.DataFrame({"path": moved["path2"], "ns": moved["first_ns"], "mover": base[moved["file"].to_numpy()]})
-    pairs = pd.merge_asof(renames.sort_values("ns"), owners, on="ns", by="path", allow_exact_matches=False)
+    pairs = pd.merge_asof(
+        renames.sort_values("ns", kind="stable"), owners, on="ns", by="path", allow_exact_matches=False
+    )
     pairs = pairs[(pairs["has"] == True) & (pairs["owner"] != pairs["mover"])]  # noqa: E712 (null where none had it)
     out: pd.DataFrame = pd.DataFrame(
         {"base": pairs["owner"].astype(np.int64), "kind": REMOVED, "first_ns": pairs["ns"], "last_ns": pairs["ns"]}
@@ -360,7 +364,7 @@ def _renumbered(table: EdgeTable, base: Ints, kernels: Objects, starts: dict[int
         facts=pd.concat([facts.assign(file=codes[1]), nowhere], ignore_index=True),
         bursts=table.bursts.assign(file=codes[2]),
     )
-    return edge_table.combine([renamed])
+    return row_order.ordered(edge_table.combine([renamed]))
 
 
 def _first_use(

@@ -113,7 +113,7 @@ def _renamed_directories(table: EdgeTable) -> Iterator[tuple[str, str, int]]:
     """(beginning of names before, after, when), in the order of time."""
     facts = table.facts[table.facts["what"] == "rename"]
     of_directory = (table.files["ftype"].to_numpy() == "dir")[facts["file"].to_numpy(dtype="int64")]
-    for fact in facts[of_directory].sort_values("last_ns").to_dict("records"):
+    for fact in facts[of_directory].sort_values("last_ns", kind="stable").to_dict("records"):
         yield f"{str(fact['path']).rstrip('/')}/", f"{str(fact['path2']).rstrip('/')}/", int(fact["last_ns"])
 
 

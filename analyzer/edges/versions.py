@@ -76,7 +76,7 @@ def with_created(table: EdgeTable) -> pd.DataFrame:
     bursts = table.bursts
     made = table.facts[table.facts["what"] == "create"]
     made = made[~made["file"].isin(bursts["file"][bursts["dir"] == WRITE])]
-    made = made.sort_values("first_ns").drop_duplicates("file")
+    made = made.sort_values("first_ns", kind="stable").drop_duplicates("file")
     births = np.array([birth_ns(str(name)) for name in table.files["file"].to_numpy()[made["file"]]], dtype=np.int64)
     made = made[(births > 0) & (births >= made["first_ns"].to_numpy() - BIRTH_SLACK_NS)]
     if made.empty:

@@ -87,9 +87,11 @@ def write(run: AnalyzedRun, file: TextIO) -> list[str]:
     for line in counters(m, len(activities) + 1, origin, last):
         file.write(",\n" + line)
     tracks = _Tracks()
+    for line in _threads(m, code, called, tracks):
+        file.write(",\n" + line)
     drawn: dict[int, set[str]] = {}
     for events in _partitions(run):
-        for line in _lines(events, activity_of, called, origin, ends, tracks, drawn):
+        for line in _lines(events, activity_of, origin, ends, tracks, drawn):
             file.write(",\n" + line)
     missing = [flow for flow in flows if len(drawn.get(flow.number, ())) < 2]
     for line in _explained(m, activities, missing, drawn, origin):
@@ -152,16 +154,26 @@ class _Tracks:
         self._totals += 1
         return self._totals
 
-    def of(self, thread: Thread) -> tuple[int, bool]:
-        """The number, and whether it is new."""
+    def of(self, thread: Thread) -> int:
+        """The number."""
         if thread in self._of:
-            return self._of[thread], False
+            return self._of[thread]
         group, track = thread[0], thread[2]
         while track == group or (group, track) in self._taken:
             track += 1
         self._of[thread] = track
         self._taken.add((group, track))
-        return track, True
+        return track
+
+
+def _threads(m: Model, code: Ints, called: dict[Process, str], tracks: _Tracks) -> Iterator[str]:
+    """The names of the threads' tracks, which get their numbers here: the trace's files come in any order."""
+    keys = processes.keys(m.who)
+    for who, tid in m.table.threads[["who", "tid"]].to_numpy().tolist():
+        process, group = keys[who], int(code[who]) + 1
+        track = tracks.of((group, process, tid))
+        label = _text(called[process] if tid == process[1] else f"{called[process]} thread {tid}")
+        yield f'{{"ph":"M","name":"thread_name","pid":{group},"tid":{track},"args":{{"name":{label}}}}}'
 
 
 def _partitions(run: AnalyzedRun) -> Iterator[pd.DataFrame]:
@@ -200,7 +212,11 @@ def _tasks(
     knows colour names draws red where the task failed."""
     counts = m.table.counts.assign(activity=code[m.table.counts["who"].to_numpy()])
     ran = command_lines.of_activities(m, code)
-    spans = counts.groupby("activity").agg(first=("first_ns", "min"), last=("last_ns", "max")).sort_values("first")
+    spans = (
+        counts.groupby("activity")
+        .agg(first=("first_ns", "min"), last=("last_ns", "max"))
+        .sort_values("first", kind="stable")
+    )
     for rank, (activity, first, last) in enumerate(zip(spans.index, spans["first"], spans["last"], strict=True)):
         row = activities.iloc[int(activity)]
         name = _group_name(activities, int(activity))
@@ -226,13 +242,12 @@ def _tasks(
 def _lines(
     events: pd.DataFrame,
     activity_of: dict[edge_table.Actor, int],
-    called: dict[Process, str],
     origin: int,
     ends: Ends,
     tracks: _Tracks,
     drawn: dict[int, set[str]],
 ) -> Iterator[str]:
-    """The events of a partition, each with the flow ends that bind to it, and names of threads not seen before."""
+    """The events of a partition, each with the flow ends that bind to it."""
     texts = {name: events[name].astype(object).where(events[name].notna(), "").to_numpy() for name in _TEXTS}
     spelled: dict[str, str] = {}
 
@@ -255,10 +270,7 @@ def _lines(
     for who, name, cat, path, path2, file, file2, ftype, ts, dur, tid, offset, size, errno, span, calls in rows:
         group = activity_of[who] + 1
         process = who[3:]
-        track, new = tracks.of((group, process, tid))
-        if new:
-            label = _text(called[process] if tid == process[1] else f"{called[process]} thread {tid}")
-            yield f'{{"ph":"M","name":"thread_name","pid":{group},"tid":{track},"args":{{"name":{label}}}}}'
+        track = tracks.of((group, process, tid))
         head = f'"pid":{group},"tid":{track},"ts":{_us(ts - origin)}'
         error = errnos.errorcode.get(errno, str(errno)) if errno else ""
         parts = [

@@ -279,7 +279,7 @@ def _processes(inputs: Inputs, short: Ints) -> tuple[pd.DataFrame, int]:
 def _events_of_children(inputs: Inputs, what: str) -> dict[tuple[str, int], Ints]:
     """When processes of each (host, pid) were made, or waited for, by a traced parent: ns, ascending."""
     m = inputs.m
-    rows = m.table.process_events[m.table.process_events["what"] == what].sort_values("ns")
+    rows = m.table.process_events[m.table.process_events["what"] == what].sort_values("ns", kind="stable")
     hosts = m.who["host"].to_numpy()[rows["who"].to_numpy()]
     found: dict[tuple[str, int], list[int]] = {}
     for host, pid, ns in zip(hosts, rows["pid"].tolist(), rows["ns"].tolist(), strict=True):

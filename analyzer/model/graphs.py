@@ -125,7 +125,9 @@ def _of_stages(out: Graph, ids: list[str], table: pd.DataFrame, wanted: list[str
     near = {end for node in mine for end in (*out.predecessors(node), *out.successors(node))}
     for edges in (out.in_edges(near, keys=True), out.out_edges(near, keys=True)):
         near |= {end for *ends, key in edges if key == "part" for end in ends}
-    part: Graph = out.subgraph(mine | near).copy()
+    # Not `subgraph`, which takes the nodes in the order of the set.
+    part: Graph = out.copy()
+    part.remove_nodes_from([node for node in out if node not in mine | near])
     others = [edge for edge in part.edges(keys=True) if not mine & set(edge[:2]) and edge[2] not in ("base", "part")]
     part.remove_edges_from(others)
     return part
@@ -166,7 +168,7 @@ def _add_flows(out: Graph, m: Model, level: str, ids: list[str], classes: Sequen
 def _add_files(out: Graph, m: Model, code: Ints, ids: list[str], shown: str, classes: Sequence[str]) -> None:
     rows, extents = access_table(m, code, classes)
     keep = _kept_versions(m, rows, shown)
-    aliases = m.table.aliases.sort_values("last_ns").groupby("file")["path"].agg(list)
+    aliases = m.table.aliases.sort_values("last_ns", kind="stable").groupby("file")["path"].agg(list)
     wrote = set(
         zip(
             rows["version"][rows["dir"] == edge_table.WRITE],

@@ -59,7 +59,7 @@ def table(run: AnalyzedRun | Model) -> pd.DataFrame:
     for name, values in {**_sums(m, code, len(out)), **_times(m, code, len(out)), **_files(m, code, len(out))}.items():
         out[name] = values
     out["span_ns"] = out["last_ns"] - out["first_ns"]
-    result: pd.DataFrame = out[list(COLUMNS)].sort_values("first_ns", ignore_index=True)
+    result: pd.DataFrame = out[list(COLUMNS)].sort_values("first_ns", kind="stable", ignore_index=True)
     return result
 
 

@@ -24,8 +24,6 @@ def files(
     fates = stages.file_fates(m)
     fates = fates[fates["cls"].isin((file_classes.DATA, file_classes.STREAM))]
     moved = fates["read_bytes"] + fates["written_bytes"]
-    # Files have numbers in the order in which the trace's blocks are read: those that moved as much are in the order of
-    # their names and first accesses.
     began = m.bursts.groupby("file")["first_ns"].min().reindex(fates.index, fill_value=0)
     fates = fates.assign(moved=moved, path=[str(m.paths[file]) for file in fates.index], began=began)
     fates = fates.sort_values(["moved", "path", "began"], ascending=[False, True, True], kind="stable")
@@ -47,7 +45,7 @@ def files(
     stages_of = _lists(bursts[["file", "dir", "stage"]].drop_duplicates().sort_values("stage"), "stage")
     units_of = _units(bursts)
     aliases: dict[int, list[str]] = {}
-    named = m.table.aliases[np.isin(m.table.aliases["file"], shown.index)].sort_values("last_ns")
+    named = m.table.aliases[np.isin(m.table.aliases["file"], shown.index)].sort_values("last_ns", kind="stable")
     for file, name in zip(named["file"].tolist(), named["path"].tolist(), strict=True):
         aliases.setdefault(file, []).append(str(name))
     rows = []

@@ -179,7 +179,7 @@ _NO_SIZES: dict[str, Any] = dict.fromkeys(("min", "p25", "median", "p75", "max")
 
 def _sizes(rows: pd.DataFrame) -> dict[str, Any]:
     """The least size, the quartiles and the largest of calls counted in ranges of sizes (`EdgeTable.lengths`)."""
-    rows = rows.sort_values("range")
+    rows = rows.sort_values("range", kind="stable")
     if rows["range"].iloc[0] < 0:
         return _NO_SIZES
     calls, least, most = (rows[name].to_numpy(dtype=np.int64) for name in ("calls", "least", "most"))

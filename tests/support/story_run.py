@@ -40,7 +40,8 @@ def on_disk(story: FakeRun, directory: Path) -> Run:
     processes: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for row in story.rows:
         processes.setdefault((row["host"], row["pid"]), []).append(row)
-    facts = {(row["host"], row["pid"]): _facts(row) for row in story.processes.to_dict("records") if "exit" in row}
+    ended = [row for row in story.processes.to_dict("records") if not pd.isna(row.get("exit"))]
+    facts = {(row["host"], row["pid"]): _facts(row) for row in ended}
     files = {f"{h}-{pid}-187a": _block(h, pid, rows, facts.get((h, pid))) for (h, pid), rows in processes.items()}
     hosts = [{"host": host, "boot_id": host, "mounts": [_mount()]} for host in sorted({host for host, _ in processes})]
     first, *others = hosts or [{"host": tw.HOST}]
@@ -92,9 +93,11 @@ def _declared(story: FakeRun) -> list[dict[str, Any]]:
     """A line for each declared task, with its dependencies and files."""
     out: list[dict[str, Any]] = []
     for task in story.declared_tasks.to_dict("records"):
+        task = {key: value for key, value in task.items() if isinstance(value, list | dict) or not pd.isna(value)}
         line = {"type": "task", **{key: task[key] for key in ("workflow", "stage", "task")}, "name": task["task"]}
         deps = _of(story.declared_deps, task["task"])
-        line["deps"] = [{"task": row["dep"], "via": row.get("via"), "path": row.get("path")} for row in deps]
+        told = [(row["dep"], *(_known(row.get(key)) for key in ("via", "path"))) for row in deps]
+        line["deps"] = [dict(zip(("task", "via", "path"), dep, strict=True)) for dep in told]
         files = _of(story.declared_files, task["task"])
         for name, direction in (("inputs", "r"), ("outputs", "w")):
             line[name] = [{"path": row["path"], "url": None} for row in files if row["direction"] == direction]
@@ -112,6 +115,10 @@ def _declared(story: FakeRun) -> list[dict[str, Any]]:
         after = {"after": wait["after"]} if isinstance(wait["after"], str) else {}
         out.append({"type": "wait", "workflow": wait["workflow"], "task": wait["task"], "awaited": awaited, **after})
     return out
+
+
+def _known(value: Any) -> Any:
+    return None if pd.isna(value) else value
 
 
 def _status(task: dict[str, Any]) -> dict[str, Any]:
