@@ -6,7 +6,7 @@ namespace {
 
 constexpr string_view kKeys[kManagedTagCount] = {"workflow", "stage", "task", "try", "job", "rank"};
 
-enum class Use : uint8_t { kMark, kWorkersMark, kValue, kPathEnd, kFromOne };
+enum class Use : uint8_t { kMark, kWorkersMark, kValue, kPathEnd, kFromOne, kWorldSize };
 
 constexpr bool is_mark(Use use) { return use <= Use::kWorkersMark; }
 
@@ -26,12 +26,14 @@ constexpr Row kRows[] = {
 #define VARIABLE(tag, before, variable, nothing) {Use::kValue, ManagedTag::tag, before, variable, nothing},
 #define PATH_END(tag, variable) {Use::kPathEnd, ManagedTag::tag, "", variable, ""},
 #define FROM_ONE(tag, variable) {Use::kFromOne, ManagedTag::tag, "", variable, ""},
+#define WORLD_SIZE(variable) {Use::kWorldSize, ManagedTag::rank, "", variable, ""},
 #include "format/managers.def"
 #undef MANAGER
 #undef WORKER
 #undef VARIABLE
 #undef PATH_END
 #undef FROM_ONE
+#undef WORLD_SIZE
 #undef try
 };
 constexpr size_t kRowCount = sizeof kRows / sizeof kRows[0];
@@ -77,7 +79,22 @@ struct Found {
     for (size_t key = 0; key < kTagsOfATask; ++key) giver[key] = gives(task, key) ? task : kRowCount;
   }
 
-  bool has(size_t row) const { return values[row] && string_view(values[row]) != kRows[row].nothing; }
+  // Whether the row gives a part of its tag.
+  bool has(size_t row) const {
+    return kRows[row].use != Use::kWorldSize && values[row] && string_view(values[row]) != kRows[row].nothing;
+  }
+
+  // The first number of ranks among the variables of the manager that gives the rank; 0: none.
+  uint32_t world_size() const {
+    const size_t mark = giver[static_cast<size_t>(ManagedTag::rank)];
+    for (size_t i = mark + 1; i < kRowCount && !is_mark(kRows[i].use); ++i) {
+      if (kRows[i].use != Use::kWorldSize || !values[i]) continue;
+      uint64_t number = 0;
+      string_view rest = values[i];
+      if (take_decimal(rest, number) && rest.empty() && number <= UINT32_MAX) return static_cast<uint32_t>(number);
+    }
+    return 0;
+  }
 
   bool gives(size_t mark, size_t key) const {
     for (size_t i = mark + 1; i < kRowCount && !is_mark(kRows[i].use); ++i) {
@@ -132,7 +149,7 @@ void keep_where(TagSet &set, F wanted) {
 
 }  // namespace
 
-void find_managed_tags(char *const *environment, Writer &out) {
+uint32_t find_managed_tags(char *const *environment, Writer &out) {
   const Found found(environment);
   for (size_t key = 0; key < kManagedTagCount; ++key) {
     if (found.giver[key] == kRowCount) continue;
@@ -144,6 +161,7 @@ void find_managed_tags(char *const *environment, Writer &out) {
     // Too long together, or nothing of it was text.
     if (out.overflowed() || out.size() == value) out.truncate(before);
   }
+  return found.world_size();
 }
 
 bool is_workers_variable(string_view name) {

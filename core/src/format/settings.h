@@ -27,8 +27,9 @@ extern const SettingRow kSettings[kSettingCount];
 // (setproctitle).
 struct StartEnvironment {
   string_view values[kSettingCount];
-  string_view preload;  // the LD_PRELOAD element that is this library; empty when it was loaded otherwise
-  string_view managed;  // tags from the managers' own variables (managers.h)
+  string_view preload;      // the LD_PRELOAD element that is this library; empty when it was loaded otherwise
+  string_view managed;      // tags from the managers' own variables (managers.h)
+  uint32_t world_size = 0;  // how many ranks there are, by them; 0: they don't say
 
   string_view operator[](Setting s) const {
     const string_view *run = s == Setting::TAILRACE_RUN ? __atomic_load_n(&other_run, __ATOMIC_ACQUIRE) : nullptr;

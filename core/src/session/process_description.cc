@@ -75,6 +75,7 @@ long describe_process(char **argv) {
   if (n > 0) exe << string_view(path, static_cast<size_t>(n));
   n = sys::getcwd(path, sizeof path);
   put_path(w << ",\"cwd\":", {path, n > 1 ? static_cast<size_t>(n) - 1 : 0});
+  if (g.environment.world_size) (w << ",\"world_size\":").number(g.environment.world_size);
   if (is_go_program()) w << ",\"runtime\":\"go\"";
   w << ",\"uid\":";
   w.number(sys::getuid());

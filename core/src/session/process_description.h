@@ -1,4 +1,4 @@
-// What the start event tells about the process: ppid, exe, cwd, uid, cpus, cgroup, argv.
+// What the start event tells about the process: ppid, exe, cwd, world_size, uid, cpus, cgroup, argv.
 #pragma once
 
 namespace tailrace {

@@ -14,14 +14,21 @@ namespace {
 
 using Entries = std::vector<std::string>;
 
-std::string found(const Entries &entries) {
+std::string found(const Entries &entries, uint32_t *world_size = nullptr) {
   std::vector<char *> pointers;
   for (const std::string &entry : entries) pointers.push_back(const_cast<char *>(entry.c_str()));
   pointers.push_back(nullptr);
   std::string room(kMaxTagsBytes, 0);
   Writer out(room.data(), room.size());
-  find_managed_tags(pointers.data(), out);
+  const uint32_t number = find_managed_tags(pointers.data(), out);
+  if (world_size) *world_size = number;
   return std::string(out.view());
+}
+
+uint32_t world_size(const Entries &entries) {
+  uint32_t number = 0;
+  found(entries, &number);
+  return number;
 }
 
 std::pair<std::string, std::string> tags(const char *given, const char *inherited, const char *found) {
@@ -67,6 +74,23 @@ TEST(Managers, TheInnermostGivesTheTaskAndEachLevelItsOwn) {
   EXPECT_EQ(found({"SLURM_JOB_ID=7", "SLURM_JOB_NAME=sim", "SLURM_PROCID=0", "PMI_RANK=2", "NXF_TASK_WORKDIR=/w/a/b"}),
             "task=a/b,job=7,rank=2");
   EXPECT_EQ(found({"PBS_JOBID=1", "PBS_JOBNAME=p", "AIRFLOW_CTX_TASK_ID=t"}), "stage=t,task=t,job=1");
+}
+
+TEST(Managers, TheManagerThatGivesTheRankKnowsHowManyThereAre) {
+  EXPECT_EQ(world_size({"OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=4"}), 4u);
+  EXPECT_EQ(world_size({"PMI_SIZE=3", "PMI_RANK=0"}), 3u);
+  EXPECT_EQ(world_size({"FLUX_JOB_ID=f", "FLUX_TASK_RANK=1", "FLUX_JOB_SIZE=2", "PMI_RANK=1", "PMI_SIZE=9"}), 2u);
+  EXPECT_EQ(world_size({"SLURM_JOB_ID=7", "SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_STEP_NUM_TASKS=6"}), 6u);
+  EXPECT_EQ(world_size({"RP_RANK=0", "RP_RANKS=16"}), 16u);
+  // Ranks of mpirun, whose daemons are a step of a job; then those of srun.
+  EXPECT_EQ(world_size({"PMIX_RANK=5", "OMPI_COMM_WORLD_SIZE=8", "SLURM_JOB_ID=7", "SLURM_STEP_NUM_TASKS=2"}), 8u);
+  EXPECT_EQ(world_size({"PMIX_RANK=5", "SLURM_JOB_ID=7", "SLURM_STEP_NUM_TASKS=6"}), 6u);
+  // A batch script, and what no rank goes with.
+  EXPECT_EQ(world_size({"SLURM_JOB_ID=7", "SLURM_PROCID=0", "SLURM_NTASKS=8"}), 0u);
+  EXPECT_EQ(world_size({"SLURM_JOB_ID=7", "SLURM_STEP_NUM_TASKS=2", "PMI_SIZE=2"}), 0u);
+  for (const char *text : {"", "-1", "4x", "4294967296", "99999999999999999999", " 4"}) {
+    EXPECT_EQ(world_size({"PMI_RANK=0", std::string("PMI_SIZE=") + text}), 0u) << text;
+  }
 }
 
 TEST(Managers, HostileValuesAreEncodedOrLeftOut) {
