@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "name_key.h"
+#include "program_environment.h"
 
 namespace tailrace::launcher {
 namespace {
@@ -32,7 +33,6 @@ FileName without_file(FileName name) {
 
 bool FollowedProcess::begin(const std::string &tags, const EarlierImage &earlier, bool forked) {
   if (!journal_.begin(pid_, tags, earlier)) return false;
-  tags_ = tags;
   const auto account = Tracee(pid_).account();
   Ledger &ledger = journal_.ledger();
   for (int way = 0; way < 2 && account && !forked; ++way) ledger.base[way] = (*account)[way];
@@ -79,6 +79,7 @@ void FollowedProcess::record_start(int tid) {
   w.json(recorded_path(place_.hasher, exe, true));
   w << ",\"cwd\":";
   w.json(recorded_path(place_.hasher, tracee.link("cwd"), true));
+  if (const uint32_t size = world_size(tracee.contents("environ"))) (w << ",\"world_size\":").number(size);
   w << ",\"tracer\":\"ptrace\",\"argv\":[";
   Redactor redactor(place_.redaction, &place_.hasher, exe);
   const std::string line = tracee.contents("cmdline");
@@ -113,7 +114,6 @@ void FollowedProcess::execute(int tid, const PendingCall &call, const FileName &
   record.number2 = static_cast<uint64_t>(obstacle);
   journal_.add(tid, record);
   if (obstacle != Obstacle::kNone) return;
-  tags_ = tags;
   journal_.set_tags(tags);
   record_start(tid);
 }

@@ -49,7 +49,6 @@ class FollowedProcess {
   void end_thread(int tid, int status, bool is_last);
 
   int pid() const { return pid_; }
-  const std::string &tags() const { return tags_; }
   int threads = 0;
 
  private:
@@ -85,7 +84,6 @@ class FollowedProcess {
 
   const JournalPlace &place_;
   int pid_;
-  std::string tags_;
   Files files_;
   EndedAccounts &ended_;
   std::optional<std::array<uint64_t, 2>> account_;  // as of the last thread's end

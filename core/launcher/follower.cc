@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "followed_process.h"
+#include "program_environment.h"
 
 namespace tailrace::launcher {
 namespace {
@@ -38,22 +39,10 @@ unsigned long event_message(int tid) {
   return message;
 }
 
-// The value of a variable in the text of /proc/PID/environ.
-std::optional<std::string> variable(const std::string &environment, std::string_view name) {
-  for (size_t at = 0; at < environment.size();) {
-    const size_t end = std::min(environment.find('\0', at), environment.size());
-    const std::string_view entry(environment.data() + at, end - at);
-    if (entry.size() > name.size() && entry[name.size()] == '=' && entry.substr(0, name.size()) == name)
-      return std::string(entry.substr(name.size() + 1));
-    at = end + 1;
-  }
-  return std::nullopt;
-}
-
 class Follower {
  public:
   Follower(const JournalPlace &place, const FollowRequest &request, std::string tags)
-      : place_(place), request_(request), tags_(std::move(tags)) {}
+      : place_(place), request_(request), tags_{std::move(tags), ""} {}
 
   bool begin() { return trace(PTRACE_SEIZE, request_.tid, 0, kOptions) == 0; }
 
@@ -75,7 +64,7 @@ class Follower {
  private:
   struct Thread {
     std::shared_ptr<FollowedProcess> process;  // null before its program is executed
-    std::string tags;
+    ProgramTags tags;
     PendingCall call;
     bool is_waiting_for_child = false;  // a process that starts a program, and is no program to be followed
     bool is_none_of_ours = false;       // a thread of such a process
@@ -173,7 +162,7 @@ class Follower {
   void forked(int tid, Thread &thread) {
     const int child = static_cast<int>(event_message(tid)), process_of_child = Tracee(child).process();
     Thread &next = thread_of(child);
-    next.tags = thread.process != nullptr ? thread.process->tags() : thread.tags;
+    next.tags = thread.tags;
     next.is_waiting_for_child = false;
     if (thread.is_waiting_for_child) {
       next.is_none_of_ours = process_of_child == Tracee(tid).process();
@@ -201,7 +190,7 @@ class Follower {
   // False: there can be no journal.
   bool follow(int tid, Thread &thread, bool forked) {
     const bool is_of_request = tid == request_.pid && request_.kind == FollowKind::kCaller;
-    if (!thread.process->begin(thread.tags, is_of_request ? request_.earlier : EarlierImage{}, forked)) {
+    if (!thread.process->begin(thread.tags.all, is_of_request ? request_.earlier : EarlierImage{}, forked)) {
       thread.process = nullptr;
       return false;
     }
@@ -227,11 +216,11 @@ class Follower {
     const bool is_preloaded =
         find_obstacle(program.c_str(), bytes_read) == Obstacle::kNone && variable(environment, "TAILRACE_RUN") &&
         variable(environment, "LD_PRELOAD").value_or("").find("libtailrace.so") != std::string::npos;
-    if (const auto tags = variable(environment, "TAILRACE_TAGS")) thread.tags = *tags;
+    thread.tags = tags_of_program(environment, thread.tags);
     if (thread.process != nullptr) {
       thread.process->threads = 1;
       const FileName file = tracee.named(AT_FDCWD, tracee.link("exe"), true);
-      if (!is_preloaded) thread.process->execute(tid, thread.call, file, Obstacle::kNone, thread.tags);
+      if (!is_preloaded) thread.process->execute(tid, thread.call, file, Obstacle::kNone, thread.tags.all);
     }
     thread.call = {};
     if (is_preloaded) return let_go(tid);
@@ -253,7 +242,7 @@ class Follower {
 
   const JournalPlace &place_;
   const FollowRequest request_;
-  const std::string tags_;
+  const ProgramTags tags_;
   std::map<int, Thread> threads_;
   std::map<int, std::shared_ptr<FollowedProcess>> processes_;
   EndedAccounts ended_;

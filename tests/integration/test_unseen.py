@@ -16,6 +16,7 @@ import test_sockets as sockets
 import tailrace
 from support import ordinary_user
 from support.commands import TAILRACE, run_cli
+from support.run_files import Trace
 from support.truth import account_of, compare, read_run, strace
 from tailrace.analyzer.store import ledger
 
@@ -104,6 +105,29 @@ def test_a_pipeline_with_ordinary_programs_is_as_strace_sees_it(
         (kind, "out", "cat"),
         ("cat", "in", kind),
     }
+
+
+def test_a_program_has_its_managers_tags(tmp_path: Path, programs: Callable[[str], Path]) -> None:
+    """As one in which the tracer is: those that it is started with, and those that the program before it had."""
+    program, directory = programs("static"), prepare(tmp_path / "in")
+    script = f"""
+        mkdir ranked job own; for d in ranked job own; do cp in $d; done
+        (cd ranked; PMI_RANK=1 PMI_SIZE=3 {program} copy in to > out)
+        (cd job; SLURM_JOB_ID=7 SLURM_JOB_NAME=sim SLURM_STEP_ID=0 bash -c '{program} copy in to > out')
+        (cd own; TAILRACE_TAGS=stage=own,rank=5 SLURM_JOB_ID=7 SLURM_JOB_NAME=sim {program} copy in to > out)"""
+    done = run_cli("run", "--unseen=all", "-o", tmp_path / "run", "--", "bash", "-euc", script, cwd=directory)
+    assert done.returncode == 0, done.stderr
+    trace = Trace(tmp_path / "run")
+    names = ("stage", "task", "job", "rank")
+    writes = {name: trace.of(directory / name / "out", {"write"}) for name in ("ranked", "job", "own")}
+    tags = {name: trace.tags(events, *names) for name, events in writes.items()}
+    assert tags == {
+        "ranked": {(None, None, None, "1")},
+        "job": {("sim", "7.0", "7", None)},
+        "own": {("own", "7", "7", "5")},
+    }
+    ranks = tailrace.open(tmp_path / "run").process_ranks
+    assert dict(zip(ranks["rank"], ranks["world_size"].fillna(0), strict=True)) == {"1": 3, "5": 0}
 
 
 def hand_overs(graph: nx.DiGraph) -> set[tuple[str, str, str]]:
