@@ -26,14 +26,14 @@ from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Document, SqlValue
 from tailrace.errors import TraceError
 
-VERSION = 20
+VERSION = 21
 """Of the tables below; a catalogue of another version is rebuilt."""
 
 TABLES = """ CREATE TABLE sources (path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, inode INTEGER); CREATE TABLE
 meta (json TEXT); CREATE TABLE files (id INTEGER PRIMARY KEY, file TEXT UNIQUE, kind TEXT, size INTEGER, mtime_ns
 INTEGER, scanned INTEGER); CREATE TABLE processes (id INTEGER PRIMARY KEY, host TEXT, pid INTEGER, start TEXT, ppid
 INTEGER, exe TEXT, argv TEXT,
-  cwd TEXT, uid INTEGER, facts TEXT, t0 INTEGER, t1 INTEGER, exit INTEGER, account TEXT, ledger TEXT,
+  cwd TEXT, uid INTEGER, facts TEXT, rank TEXT, t0 INTEGER, t1 INTEGER, exit INTEGER, account TEXT, ledger TEXT,
   began INTEGER, ended INTEGER, counted INTEGER, mono INTEGER, UNIQUE (host, pid, start));
 CREATE TABLE blocks (id INTEGER PRIMARY KEY, file_id INTEGER, process_id INTEGER, offset INTEGER, member_bytes INTEGER,
   raw INTEGER, events INTEGER, t0 INTEGER, t1 INTEGER, read INTEGER, written INTEGER, uncounted_read INTEGER,
@@ -97,7 +97,7 @@ BLOCKS_AT_ONCE = 4096
 
 _FILE = "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?)"
 _FILE_GREW = "UPDATE files SET kind = ?, size = ?, mtime_ns = ?, scanned = ? WHERE id = ?"
-_PROCESS_KEY, _PROCESS_START = ("host", "pid", "start"), ("ppid", "exe", "argv", "cwd", "uid", "facts")
+_PROCESS_KEY, _PROCESS_START = ("host", "pid", "start"), ("ppid", "exe", "argv", "cwd", "uid", "facts", "rank")
 _LATEST = {"began": _PROCESS_START, "ended": ("exit", "account"), "counted": ("ledger",)}
 """The columns that the last block with a start, an exit or a ledger decides, by the column with its time."""
 _PROCESS_COLUMNS = (
@@ -362,7 +362,7 @@ class _Filler:
         # Within a file a process's blocks are in the order in which they were sealed.
         at = self._reached[process_id] = max(header.t1, self._reached.get(process_id, 0))
         if header.process is not None:
-            _take_later(row, "began", at, header.process.row())
+            _take_later(row, "began", at, (*header.process.row(), header.rank()))
         if header.exit is not None:
             _take_later(row, "ended", at, (header.exit_code(), json.dumps(header.exit)))
         if header.ledger is not None:

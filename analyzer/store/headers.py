@@ -80,6 +80,7 @@ class Header:
     read: int = 0
     written: int = 0
     contexts: tuple[str, ...] = ("",)
+    """By first use."""
     lost: dict[str, int] = field(default_factory=dict)
     process: Process | None = None
     exit: Document | None = None
@@ -108,6 +109,12 @@ class Header:
         """The pairs of a canonical tag string, decoded."""
         pairs = (pair.partition("=") for pair in tags.split(",") if "=" in pair)
         return {k: unquote_to_bytes(v).decode("utf-8", "replace") if "%" in v else v for k, _, v in pairs}
+
+    def rank(self) -> str | None:
+        """The rank with which the process executed its last program, where the block has its start: a process may have
+        been forked with another one (Open MPI's daemon is a task of srun)."""
+        ranks = [self.tags_of(tags).get("rank") for tags in self.contexts if "rank=" in tags]
+        return ranks[-1] if ranks and self.process is not None else None
 
     def exit_code(self) -> int | None:
         """The process's exit code; None where its end was not seen."""

@@ -35,6 +35,11 @@ _LOSSES = (
     " GROUP BY file, cause, unit ORDER BY file, cause, unit"
 )
 _PROBLEMS = "SELECT file, line, problem FROM declared_problems ORDER BY file, line"
+# The facts of a damaged trace may be no JSON.
+_WORLD_SIZE = (
+    "CASE json_valid(p.facts) WHEN 1 THEN CASE json_type(p.facts, '$.world_size') WHEN 'integer'"
+    " THEN json_extract(p.facts, '$.world_size') END END"
+)
 COMMANDS = "SELECT {} FROM reaped WHERE process_id IS NULL AND NOT is_task ORDER BY t1, host, pid"
 """The ends of the commands that `tailrace run` started."""
 _USAGE = {
@@ -199,12 +204,14 @@ class Tables:
 
     @cached_property
     def process_ranks(self) -> pd.DataFrame:
-        """The processes that have a rank of a parallel program: host, pid, start, rank (text)."""
+        """The processes that have a rank of a parallel program: host, pid, start, rank (text; with which the last
+        program was executed), world_size (how many ranks were started; null: not known)."""
         return self._table(
-            "SELECT p.host, p.pid, p.start, min(c.rank) AS rank FROM processes p JOIN blocks b ON b.process_id = p.id"
+            "SELECT p.host, p.pid, p.start, coalesce(p.rank, min(c.rank)) AS rank,"
+            f" {_WORLD_SIZE} AS world_size FROM processes p JOIN blocks b ON b.process_id = p.id"
             " JOIN block_contexts l ON l.block_id = b.id JOIN contexts c ON c.id = l.context_id"
             " WHERE c.rank IS NOT NULL GROUP BY p.id ORDER BY p.host, p.pid, p.start",
-            ["pid"],
+            ["pid", "world_size"],
         )
 
     @cached_property

@@ -247,6 +247,7 @@ TABLES = {
             "pid": ("", "process id"),
             "start": ("ns since the epoch, hex", "when tracing of it began; distinguishes processes of one pid"),
             "rank": ("", "its rank, as text"),
+            "world_size": ("", "how many ranks were started; null: not known"),
         },
     ),
     "declared_problems": Table(
