@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tailrace.analyzer.insights.finding_list import Findings
     from tailrace.analyzer.insights.group_profile import GroupProfile
     from tailrace.analyzer.insights.host_facts import HostFacts
+    from tailrace.analyzer.insights.rank_groups import RankGroup
     from tailrace.analyzer.insights.task_profile import TaskProfile
     from tailrace.analyzer.insights.whatif import Estimate
     from tailrace.analyzer.model.collectives import Collectives
@@ -325,6 +326,13 @@ class Run(Events):
         from tailrace.analyzer.insights.host_facts import host_facts
 
         return host_facts(self, self.insights().inputs)
+
+    def ranks(self) -> list[RankGroup]:
+        """The parallel programs by their first call: ranks, how many were started, hosts, what differs between the
+        ranks. See tailrace.analyzer.insights.rank_groups."""
+        from tailrace.analyzer.insights.rank_groups import rank_groups
+
+        return rank_groups(self.insights().inputs)
 
     def rank(self, number: int | str) -> GroupProfile:
         """A rank of a parallel program, likewise, beside the others. Raises QueryError."""

@@ -1,51 +1,21 @@
-"""`tailrace stage` and `tailrace rank`, and most of `tailrace host`: one of them, in short."""
+"""A stage, a host or a rank in short, as `tailrace stage`, `host` and `rank` print it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
 from tailrace.cli.access import put_group
 from tailrace.cli.collectives import put_collectives
-from tailrace.cli.lines import put, put_json, since
-from tailrace.cli.opening import open_run, strict_option
-from tailrace.cli.options import PATH, format_option, scheduler_option
+from tailrace.cli.lines import put, since
 from tailrace.cli.task import CALL_KINDS
 
 if TYPE_CHECKING:
     from tailrace.analyzer.insights.group_profile import GroupProfile
 
 MOST = 10
-
-
-def command_of(kind: str) -> click.Command:
-    """The command for a stage or a rank."""
-
-    @click.command(
-        help=f"Show the {kind} {kind.upper()} of the run DIR: its tasks and how they ended, where its time went, its"
-        " files, and what its I/O is like."
-    )
-    @click.argument("directory", type=PATH, metavar="DIR")
-    @click.argument("name", metavar=kind.upper())
-    @format_option
-    @strict_option
-    @scheduler_option
-    def command(directory: Path, name: str, form: str, strict: bool) -> None:
-        run = open_run(directory, strict)
-        profile: GroupProfile = getattr(run, kind)(name)
-        together = run.collectives.of_rank(name) if kind == "rank" else []
-        if form == "json":
-            put_json({**profile.to_json(), **({"collectives": together} if kind == "rank" else {})})
-            return
-        put_profile(profile, together)
-
-    command.name = kind
-    return command
 
 
 def put_profile(profile: GroupProfile, collectives: Sequence[Mapping[str, Any]] = ()) -> None:

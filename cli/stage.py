@@ -1,5 +1,28 @@
-"""`tailrace stage`: one stage of a run (group.py)."""
+"""`tailrace stage`: one stage of a run in short (group.py)."""
 
-from tailrace.cli.group import command_of
+from __future__ import annotations
 
-command = command_of("stage")
+from pathlib import Path
+
+import click
+
+from tailrace.cli.group import put_profile
+from tailrace.cli.lines import put_json
+from tailrace.cli.opening import open_run, strict_option
+from tailrace.cli.options import PATH, format_option, scheduler_option
+
+
+@click.command()
+@click.argument("directory", type=PATH, metavar="DIR")
+@click.argument("name", metavar="STAGE")
+@format_option
+@strict_option
+@scheduler_option
+def command(directory: Path, name: str, form: str, strict: bool) -> None:
+    """Show the stage STAGE of the run DIR: its tasks and how they ended, where its time went, its files, and what its
+    I/O is like."""
+    profile = open_run(directory, strict).stage(name)
+    if form == "json":
+        put_json(profile.to_json())
+        return
+    put_profile(profile)

@@ -53,3 +53,24 @@ def test_a_stage_a_host_and_a_rank_in_short(tmp_path: Path) -> None:
             json.dumps({**getattr(opened, kind)(name).to_json(), **more})
         )
     assert "the 5 other ranks" in run_cli("rank", run, "0").stdout
+
+
+def test_a_process_has_the_rank_of_its_program(tmp_path: Path) -> None:
+    """Not the one with which it was forked: Open MPI's daemon on a node is a task of srun, with a rank of that."""
+    script = "for i in 0 1 2; do PMI_RANK=$i PMI_SIZE=3 dd if=/dev/zero of=d$i bs=1k count=$((i + 1)) status=none; done"
+    words = [*TAILRACE, "run", "-q", "-o", "run", "--", "env", "SLURM_JOB_ID=1", "SLURM_PROCID=0", "bash", "-c", script]
+    subprocess.run(words, cwd=tmp_path, check=True, timeout=120)
+    opened = tailrace.open(tmp_path / "run")
+    ranks = opened.process_ranks
+    assert sorted(zip(ranks["rank"], ranks["world_size"].fillna(0), strict=True)) == [
+        ("0", 0),
+        ("0", 3),
+        ("1", 3),
+        ("2", 3),
+    ]
+    assert opened.rank(2).written_bytes == 3 << 10
+    (group,) = [one for one in opened.ranks() if one.world_size]
+    assert [row["written_bytes"] for row in group.rows] == [1 << 10, 2 << 10, 3 << 10] and group.missing == []
+    shown = json.loads(run_cli("rank", tmp_path / "run", "--format", "json").stdout)
+    assert shown["programs"] == [json.loads(json.dumps(one.to_json())) for one in opened.ranks()]
+    assert "  3 of 3 ranks, 3 processes on 1 host" in run_cli("rank", tmp_path / "run").stdout

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import tailrace
+from support.commands import TAILRACE, run_cli
 from support.run_files import Trace
 
 RANKS = 4
@@ -66,6 +67,9 @@ def check(work: Path, *tags: str) -> None:
         assert {e["args"]["rank"] for e in written} == {str(rank)}
         assert sum(e["args"]["ret"] for e in written) == 8 * (rank + 1) * BLOCK
     run = tailrace.open(work / "run")
+    (group,) = [one for one in run.ranks() if one.program == "ranks"]
+    assert (group.world_size, group.missing, [row["rank"] for row in group.rows]) == (RANKS, [], list("0123"))
+    assert [row["written_bytes"] // BLOCK // 8 for row in group.rows] == [1, 2, 3, 4]
     data = [name for name in map(str, run.dataflow(level="process").nodes) if "/dev/shm" in name or "/ompi." in name]
     assert data == []
     assert len(run.insights().conflicts.rows) == 0
@@ -87,3 +91,31 @@ def test_ranks_of_srun_and_of_mpirun_in_a_job(slurm, work: Path) -> None:
     script = f"mpirun --allow-run-as-root -n {RANKS} ./ranks"
     slurm.run("sbatch", "--wait", "-N1", f"-n{RANKS}", "--trace", "--trace-run=run", "--wrap", script, cwd=work)
     check(work)
+
+
+def test_ranks_that_join_a_run_each(work: Path) -> None:
+    """As where mpirun reaches other nodes by ssh, which hands no settings on."""
+    words = [*MPIRUN[:-1], *TAILRACE, "run", "-q", "-o", str(work / "run"), "--", "./ranks"]
+    subprocess.run(words, cwd=work, check=True, timeout=120)
+    check(work)
+
+
+def test_launches_one_after_another_are_two(work: Path, run_traced) -> None:
+    mpirun = " ".join(MPIRUN[:-2])
+    run_traced("sh", "-c", f"{mpirun} 2 ./ranks && {mpirun} 2 ./ranks")
+    groups = [one for one in tailrace.open(work / "run").ranks() if one.program == "ranks"]
+    assert [(one.world_size, one.processes, one.missing) for one in groups] == [(2, 2, [])] * 2
+    assert groups[0].end_ns < groups[1].begin_ns
+
+
+def test_a_rank_that_is_not_traced_is_missing(work: Path, run_traced) -> None:
+    (work / "quiet.c").write_text("int main(void) { return 0; }")
+    if subprocess.run(["cc", "-static", "-o", "quiet", "quiet.c"], cwd=work, capture_output=True).returncode:
+        pytest.skip("nothing can be linked statically here")
+    words = ("-n", "1", "cp", "ranks", "copy", ":", "-n", "2", "cat", "ranks", ":", "-n", "1", "./quiet")
+    run_traced(*MPIRUN[:-3], *words, text=False)
+    groups = {one.program: one for one in tailrace.open(work / "run").ranks()}
+    assert {name: [row["rank"] for row in one.rows] for name, one in groups.items()} == {"cp": ["0"], "cat": ["1", "2"]}
+    assert {(one.world_size, str(one.missing), one.lacking) for one in groups.values()} == {(4, "[[3, 3]]", 1)}
+    shown = run_cli("rank", work / "run")
+    assert "  2 of 4 ranks, 2 processes on 1 host\n  Not in the trace: rank 3\n" in shown.stdout, shown.stderr
