@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _WORDS: dict[str, tuple[str, Callable[[int], str]]] = {
     "read_bytes": ("data read", bytes_text),
     "written_bytes": ("data written", bytes_text),
-    "io_ns": ("in calls on files", time_text),
+    "io_ns": ("file I/O", time_text),
     "lasted_ns": ("first to last call", time_text),
     "begin_ns": ("began after the first", time_text),
 }
@@ -74,6 +74,11 @@ def _put_group(group: RankGroup, start_ns: int) -> None:
     count = count_text(len(group.rows), "rank") if not size else f"{len(group.rows):,}{size} ranks"
     hosts = count_text(len(group.hosts), "host")
     put(f"{count}, {count_text(group.processes, 'process', 'es')} on {hosts}", 2)
+    if group.cores is not None or group.nodes:
+        cores = count_text(group.cores, "core") if group.cores is not None else ""
+        nodes = f"on {', '.join(group.nodes[:MOST])}" if group.nodes else ""
+        more = f" and {len(group.nodes) - MOST:,} more" if len(group.nodes) > MOST else ""
+        put(f"Given by the manager: {cores} {nodes}{more}".rstrip(), 2)
     if group.missing:
         put(f"Not in the trace: {_ranges(group.missing)}", 2)
     _put_spreads(group)
@@ -116,9 +121,9 @@ def _put_ranks(group: RankGroup, start_ns: int) -> None:
     if len(shown) > MOST:
         longest = sorted(shown, key=lambda row: -row["io_ns"])[:MOST]
         shown = [row for row in shown if row in longest]
-    title = f"The {MOST} ranks that were longest in calls on files" if len(shown) < len(group.rows) else None
-    heads = ["rank", "data read", "written", "in calls on files", "begin", "lasted", "host"]
-    render(heads, [_cells(row, start_ns) for row in shown], title, numbers=False, spare=["begin", "lasted"])
+    title = f"The {MOST} ranks with the longest file I/O" if len(shown) < len(group.rows) else None
+    heads = ["rank", "data read", "written", "file I/O", "begin", "lasted", "cpus", "host"]
+    render(heads, [_cells(row, start_ns) for row in shown], title, numbers=False, spare=["lasted", "begin"])
     hidden = len(group.rows) - len(shown)
     put_left_out(hidden, f"and {count_text(hidden, 'rank')}", 2)
 
@@ -132,5 +137,6 @@ def _cells(row: dict[str, Any], start_ns: int) -> list[str]:
         time_text(row["io_ns"]),
         since(row["begin_ns"], start_ns),
         time_text(row["end_ns"] - row["begin_ns"]),
+        row["cpus"],
         hosts[0] if len(hosts) == 1 else f"{len(hosts):,} hosts",
     ]

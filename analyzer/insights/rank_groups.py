@@ -14,7 +14,7 @@ if none has it. Invariant: reads no events.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from statistics import median
@@ -56,9 +56,11 @@ class RankGroup:
 
     program: of the ranks' first processes, or where that is a shell, of what it started; workflow, stage, task: their
     tags, "" for none. world_size: how many ranks were started, None: not known. missing: ranks that are not in the
-    trace, as [first, last]. hosts: by name. rows: a dict a rank, by number: rank, hosts, processes, read_bytes,
-    written_bytes (of files of data), io_ns (in which at least one of its processes was in a call on any file),
-    begin_ns, end_ns (its first call's begin and its last one's end). spreads: none for a single rank.
+    trace, as [first, last]. hosts: by name. nodes, cores: what the task was given, by its manager; [] and None where
+    that did not say. rows: a dict a rank, by number: rank, hosts, cpus (of its first process, as 0-3,8; "" where it is
+    not known), processes, read_bytes, written_bytes (of files of data), io_ns (in which at least one of its processes
+    was in a call on any file), begin_ns, end_ns (its first call's begin and its last one's end). spreads: none for a
+    single rank.
     """
 
     program: str
@@ -68,6 +70,8 @@ class RankGroup:
     world_size: int | None
     missing: list[list[int]]
     hosts: list[str]
+    nodes: list[str]
+    cores: int | None
     processes: int
     begin_ns: int
     end_ns: int
@@ -84,7 +88,7 @@ class RankGroup:
         return sum(last - first + 1 for first, last in self.missing)
 
 
-_ROW = ["rank", "hosts", "processes", "read_bytes", "written_bytes", "io_ns", "begin_ns", "end_ns"]
+_ROW = ["rank", "hosts", "cpus", "processes", "read_bytes", "written_bytes", "io_ns", "begin_ns", "end_ns"]
 _TAGS = ["workflow", "stage", "task"]
 _STARTERS = frozenset({"sh", "bash", "dash", "ksh", "zsh", "busybox", "env", "time", "timeout", "tailrace"})
 """Programs that stand before the one that a user launches."""
@@ -102,12 +106,14 @@ def rank_groups(inputs: Inputs) -> list[RankGroup]:
     cells = cells.assign(**_figures(inputs, members["process"].to_numpy(dtype=np.int64), code, len(cells)))
     hosts = inputs.m.who["host"].astype(str).to_numpy(dtype=object)[members["actor"].to_numpy(dtype=np.int64)]
     cells["hosts"] = pd.Series(hosts).groupby(code).agg(lambda of: sorted(set(of)))
+    cells["cpus"] = members["cpus"].groupby(code).first()
     cells["processes"] = np.bincount(code, minlength=len(cells))
+    given = _given(inputs)
     found = []
     for launch, of_launch in cells.groupby(_LAUNCH, sort=False):
         missing = _missing(of_launch["rank"].tolist(), int(launch[3]))
         for program, rows in of_launch.groupby("program", sort=False):
-            found.append(_group(str(program), launch[:-1], missing, rows))
+            found.append(_group(str(program), launch[:-1], missing, rows, given))
     return sorted(found, key=lambda group: (group.begin_ns, group.task, group.program))
 
 
@@ -128,7 +134,7 @@ def _members(inputs: Inputs) -> pd.DataFrame:
     root = list(range(len(at)))
     for row in np.argsort(lives.begun[at], kind="stable").tolist():
         root[row] = row if parent[row] < 0 else root[parent[row]]
-    names = _programs(inputs, at, parent)
+    names, cpus = _programs(inputs, at, parent), _cpus(inputs, first)
     tags = m.who.iloc[[first[at[row]] for row in root]][_TAGS].reset_index(drop=True)
     members: pd.DataFrame = tags.assign(
         process=at,
@@ -136,6 +142,7 @@ def _members(inputs: Inputs) -> pd.DataFrame:
         rank=[rank for rank, _ in ranks],
         size=[size for _, size in ranks],
         program=[names[row] for row in root],
+        cpus=[cpus[at[row]] for row in root],
     )
     begun = lives.begun[[at[row] for row in root]]
     members["launch"] = _launches(members, [starters[row] for row in root], begun)
@@ -179,6 +186,29 @@ def _programs(inputs: Inputs, at: Sequence[int], parent: Sequence[int]) -> list[
         if names[row] in _STARTERS and row in longest:
             names[row] = names[longest[row]]
     return names
+
+
+def _cpus(inputs: Inputs, first: Sequence[int]) -> list[str]:
+    """The processors that each process might run on. first: the first actor of each."""
+    known = inputs.m.processes
+    if "cpus" not in known:
+        return [""] * len(first)
+    cpus = dict(zip(processes.keys(known), known["cpus"].fillna("").tolist(), strict=True))
+    return [str(cpus.get(key, "")) for key in processes.keys(inputs.m.who.iloc[list(first)])]
+
+
+def _given(inputs: Inputs) -> dict[tuple[str, str], tuple[list[str], int | None]]:
+    """(workflow, task) -> the nodes and cores that its manager declared."""
+    tasks = inputs.tables.get("declared_tasks")
+    if tasks is None or "nodes" not in tasks or "cores" not in tasks:
+        return {}
+    found = {}
+    for workflow, task, nodes, cores in zip(
+        *(tasks[name] for name in ("workflow", "task", "nodes", "cores")), strict=True
+    ):
+        names = [str(node) for node in nodes] if isinstance(nodes, list) else []
+        found[str(workflow or ""), str(task)] = (names, None if pd.isna(cores) else int(cores))
+    return found
 
 
 def _launches(members: pd.DataFrame, starters: Sequence[tuple[str, int]], begun: Ints) -> list[int]:
@@ -238,8 +268,15 @@ def _missing(ranks: Sequence[str], size: int) -> list[list[int]]:
     return [[low + 1, high - 1] for low, high in pairwise(have) if high - low > 1]
 
 
-def _group(program: str, launch: Sequence[Any], missing: list[list[int]], rows: pd.DataFrame) -> RankGroup:
+def _group(
+    program: str,
+    launch: Sequence[Any],
+    missing: list[list[int]],
+    rows: pd.DataFrame,
+    given: Mapping[tuple[str, str], tuple[list[str], int | None]],
+) -> RankGroup:
     workflow, stage, task, size = launch
+    nodes, cores = given.get((str(workflow), str(task)), ([], None))
     ordered = sorted(rows[_ROW].to_dict("records"), key=lambda row: _by_number(str(row["rank"])))
     plain = plain_rows(pd.DataFrame(ordered))
     begin = int(rows["begin_ns"].min())
@@ -251,6 +288,8 @@ def _group(program: str, launch: Sequence[Any], missing: list[list[int]], rows: 
         world_size=int(size) or None,
         missing=missing,
         hosts=sorted({host for of in rows["hosts"] for host in of}),
+        nodes=nodes,
+        cores=cores,
         processes=int(rows["processes"].sum()),
         begin_ns=begin,
         end_ns=int(rows["end_ns"].max()),

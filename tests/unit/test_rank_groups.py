@@ -118,6 +118,17 @@ def test_the_ranks_far_from_the_others_are_named() -> None:
     assert {spread.figure: spread.far for spread in group.spreads if spread.far} == {"written_bytes": ["4"]}
 
 
+def test_what_the_manager_gave_and_where_ranks_might_run() -> None:
+    run = run_of(Proc(1, "0", task="t"), Proc(2, "1", task="t"), Proc(3, "0", ppid=200, task="u"))
+    run.processes["cpus"] = ["0", "0-3,8", None]
+    given = {"workflow": "w", "stage": None, "name": None, "parent": None}
+    tasks = [{"task": "t", "nodes": ["n1", "n2"], "cores": 8}, {"task": "u", "nodes": None, "cores": None}]
+    run.declared_tasks = pd.DataFrame([{**given, **one} for one in tasks])
+    found = rank_groups(insights(run).inputs)
+    assert [(one.task, one.nodes, one.cores) for one in found] == [("t", ["n1", "n2"], 8), ("u", [], None)]
+    assert [[row["cpus"] for row in one.rows] for one in found] == [["0", "0-3,8"], [""]]
+
+
 def test_a_run_without_ranks_has_none() -> None:
     assert rank_groups(insights(Story().run()).inputs) == []
 
@@ -132,7 +143,7 @@ def test_what_the_command_prints_of_many_ranks_and_programs() -> None:
         rank._put_groups(groups_of(*many, *single), 0)
     text = out.getvalue()
     assert "sim\n  12 of 16 ranks, 12 processes on 1 host\n  Not in the trace: ranks 12-15\n" in text
-    assert "The 10 ranks that were longest in calls on files" in text and "and 2 ranks more: --format json" in text
+    assert "The 10 ranks with the longest file I/O" in text and "and 2 ranks more: --format json" in text
     assert text.endswith("3 programs of one rank\n")
 
 
