@@ -31,7 +31,7 @@ def command(names: tuple[str, ...], config: Path | None, form: str) -> int:
     """
     if config is not None:
         os.environ[settings.CONFIG] = str(config.absolute())
-    rows = [settings.named(name, "tailrace config") for name in names] or list(settings.table().values())
+    rows = [settings.named(name, "tailrace config", own=True) for name in names] or list(settings.table().values())
     fault = _fault()
     for words in _native.mistyped_settings():
         say(words)

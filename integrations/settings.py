@@ -20,6 +20,7 @@ from tailrace.errors import UsageError
 
 PREFIX = "TAILRACE_"
 CONFIG = "TAILRACE_CONFIG"
+MANAGED = "TAILRACE_MANAGED_TAGS"
 _SEPARATORS = {
     "<layers>": ",",
     "<annotations>": ",",
@@ -67,11 +68,12 @@ def table() -> dict[str, Setting]:
     return {row[0]: Setting(*row) for row in _native.settings()}
 
 
-def named(key: str, where: str) -> Setting:
-    """The setting of this name: `journal_dir`, `journal-dir` or TAILRACE_JOURNAL_DIR. UsageError: there is none."""
+def named(key: str, where: str, own: bool = False) -> Setting:
+    """The setting of this name: `journal_dir`, `journal-dir` or TAILRACE_JOURNAL_DIR. own: also one that only
+    tailrace sets. UsageError: there is none."""
     name = PREFIX + key.upper().replace("-", "_").removeprefix(PREFIX)
     found = table().get(name)
-    if found is None or found.is_own:
+    if found is None or (found.is_own and not own):
         known = [row.key for row in table().values() if not row.is_own]
         near = get_close_matches(key.lower(), known, n=1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
@@ -146,6 +148,13 @@ def load_file() -> None:
 
 def value_and_source(setting: Setting) -> tuple[str, str]:
     """What a process that is started now would have, and where that comes from."""
+    if setting.name == MANAGED:
+        tags, variables = _native.managed_tags(os.environ)
+        by_manager: dict[str, list[str]] = {}
+        for manager, variable in variables:
+            by_manager.setdefault(manager, []).append(variable)
+        if tags:
+            return tags, "; ".join(f"{manager}: {', '.join(names)}" for manager, names in by_manager.items())
     chosen = os.environ.get(setting.name)
     if chosen:
         return chosen, _from_file.get(setting.name, "environment")

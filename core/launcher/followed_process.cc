@@ -79,7 +79,8 @@ void FollowedProcess::record_start(int tid) {
   w.json(recorded_path(place_.hasher, exe, true));
   w << ",\"cwd\":";
   w.json(recorded_path(place_.hasher, tracee.link("cwd"), true));
-  if (const uint32_t size = world_size(tracee.contents("environ"))) (w << ",\"world_size\":").number(size);
+  const uint32_t size = managed_tags(parsed_environment(tracee.contents("environ"))).world_size;
+  if (size != 0) (w << ",\"world_size\":").number(size);
   w << ",\"tracer\":\"ptrace\",\"argv\":[";
   Redactor redactor(place_.redaction, &place_.hasher, exe);
   const std::string line = tracee.contents("cmdline");

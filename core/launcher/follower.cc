@@ -210,12 +210,13 @@ class Follower {
     }
     Thread &thread = thread_of(tid);
     const Tracee tracee(tid);
-    const std::string environment = tracee.contents("environ");
+    const Environment environment = parsed_environment(tracee.contents("environ"));
     int64_t bytes_read = 0;
     const std::string program = "/proc/" + std::to_string(tid) + "/exe";
-    const bool is_preloaded =
-        find_obstacle(program.c_str(), bytes_read) == Obstacle::kNone && variable(environment, "TAILRACE_RUN") &&
-        variable(environment, "LD_PRELOAD").value_or("").find("libtailrace.so") != std::string::npos;
+    const char *preload = environment.get("LD_PRELOAD");
+    const bool is_preloaded = find_obstacle(program.c_str(), bytes_read) == Obstacle::kNone &&
+                              environment.get("TAILRACE_RUN") && preload &&
+                              string_view(preload).find("libtailrace.so") != string_view::npos;
     thread.tags = tags_of_program(environment, thread.tags);
     if (thread.process != nullptr) {
       thread.process->threads = 1;

@@ -3,52 +3,75 @@
 
 #include <algorithm>
 #include <memory>
-#include <vector>
 
 #include "format/managers.h"
 
 namespace tailrace::launcher {
 namespace {
 
-struct Found {
-  std::string tags;
-  uint32_t world_size;
+struct Row {
+  const char *manager;  // null: of the one before
+  const char *variable;
 };
 
-Found found_in(std::string &environment) {
-  std::vector<char *> entries;
-  for (size_t at = 0; at < environment.size(); at = std::min(environment.find('\0', at), environment.size() - 1) + 1) {
-    entries.push_back(environment.data() + at);
-  }
-  entries.push_back(nullptr);
-  std::string room(kMaxTagsBytes, '\0');
-  Writer out(room.data(), room.size());
-  const uint32_t size = find_managed_tags(entries.data(), out);
-  return {std::string(out.view()), size};
+constexpr Row kRows[] = {
+#define MANAGER(name, mark) {name, mark},
+#define WORKER(name, mark) {name, mark},
+#define VARIABLE(tag, before, variable, nothing) {nullptr, variable},
+#define PATH_END(tag, variable) {nullptr, variable},
+#define FROM_ONE(tag, variable) {nullptr, variable},
+#define WORLD_SIZE(variable) {nullptr, variable},
+#include "format/managers.def"
+#undef MANAGER
+#undef WORKER
+#undef VARIABLE
+#undef PATH_END
+#undef FROM_ONE
+#undef WORLD_SIZE
+};
+
+bool is_set(const Environment &environment, const char *name) {
+  const char *value = environment.get(name);
+  return value && *value;
 }
 
 }  // namespace
 
-std::optional<std::string> variable(const std::string &environment, std::string_view name) {
-  for (size_t at = 0; at < environment.size();) {
-    const size_t end = std::min(environment.find('\0', at), environment.size());
-    const std::string_view entry(environment.data() + at, end - at);
-    if (entry.size() > name.size() && entry[name.size()] == '=' && entry.substr(0, name.size()) == name)
-      return std::string(entry.substr(name.size() + 1));
+Environment parsed_environment(const std::string &text) {
+  std::vector<std::string> entries;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\0', at), text.size());
+    entries.push_back(text.substr(at, end - at));
     at = end + 1;
   }
-  return std::nullopt;
+  return Environment(std::move(entries));
 }
 
-ProgramTags tags_of_program(std::string environment, const ProgramTags &before) {
-  const std::optional<std::string> given = variable(environment, "TAILRACE_TAGS");
-  const std::optional<std::string> managed = variable(environment, "TAILRACE_MANAGED_TAGS");
-  const std::string inherited = managed ? *managed : given ? "" : before.managed;
+ProgramTags tags_of_program(const Environment &environment, const ProgramTags &before) {
+  const char *given = environment.get("TAILRACE_TAGS"), *managed = environment.get("TAILRACE_MANAGED_TAGS");
+  const std::string inherited = managed ? managed : given ? "" : before.managed;
   const auto work = std::make_unique<TagsOfProcess>();
-  const ProcessTags tags = tags_of_process(given ? *given : before.all, inherited, found_in(environment).tags, *work);
+  const ProcessTags tags =
+      tags_of_process(given ? given : before.all, inherited, managed_tags(environment).tags, *work);
   return {std::string(tags.all), std::string(tags.managed)};
 }
 
-uint32_t world_size(std::string environment) { return found_in(environment).world_size; }
+ManagedTags managed_tags(const Environment &environment) {
+  ManagedTags out;
+  const char *manager = nullptr;
+  for (const Row &row : kRows) {
+    const bool set = is_set(environment, row.variable);
+    if (row.manager) manager = set ? row.manager : nullptr;
+    if (!manager || !set) continue;
+    const std::pair<std::string, std::string> found(manager, row.variable);
+    const bool known = std::find(out.variables.begin(), out.variables.end(), found) != out.variables.end();
+    if (!known) out.variables.push_back(found);
+  }
+  std::string room(kMaxTagsBytes, '\0');
+  Writer tags(room.data(), room.size());
+  out.world_size = find_managed_tags(environment.pointers().data(), tags);
+  out.tags = tags.view();
+  return out;
+}
 
 }  // namespace tailrace::launcher

@@ -1,15 +1,17 @@
-// The environment of a program that is followed from outside: the text of /proc/PID/environ.
+// What the environment of a program says of its tags, as the core in it reads it at its start.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "environment.h"
 
 namespace tailrace::launcher {
 
-// The value of a variable.
-std::optional<std::string> variable(const std::string &environment, std::string_view name);
+// From the text of /proc/PID/environ.
+Environment parsed_environment(const std::string &text);
 
 // all: of the process; managed: those of them that are neither the user's nor an adapter's (format/managers.h).
 struct ProgramTags {
@@ -17,9 +19,15 @@ struct ProgramTags {
 };
 
 // The tags of a program that begins. before: those of what it replaces, or was started by.
-ProgramTags tags_of_program(std::string environment, const ProgramTags &before);
+ProgramTags tags_of_program(const Environment &environment, const ProgramTags &before);
 
-// How many ranks there are, by the managers' variables; 0: they don't say.
-uint32_t world_size(std::string environment);
+// The tags that the managers' variables give (format/managers.def), and manager and name of each of these that is set;
+// world_size: how many ranks there are, 0: they don't say.
+struct ManagedTags {
+  std::string tags;
+  std::vector<std::pair<std::string, std::string>> variables;
+  uint32_t world_size = 0;
+};
+ManagedTags managed_tags(const Environment &environment);
 
 }  // namespace tailrace::launcher

@@ -5,6 +5,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/set.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -25,6 +26,7 @@
 #include "format/host_description.h"
 #include "manifest.h"
 #include "name_key.h"
+#include "program_environment.h"
 #include "run.h"
 #include "run_directory.h"
 #include "sealing.h"
@@ -208,6 +210,13 @@ void bind_environments(nb::module_ &m) {
   m.def("bad_setting", &bad_setting, "What is wrong with a TAILRACE_... variable of this process; None: nothing is.");
   m.def("mistyped_settings", &mistyped_settings,
         "A sentence for each variable that is named like a setting, but is none.");
+  m.def(
+      "managed_tags",
+      [](nb::mapping environment) {
+        const ManagedTags found = managed_tags(encoded_environment(environment));
+        return nb::make_tuple(found.tags, found.variables);
+      },
+      "environment"_a, "The tags that the managers' variables give, and (manager, name) of each of these that is set.");
   m.def("seccomp_filters", &seccomp_filters, "The number of this process's seccomp filters; None where it is unknown.");
   m.def("program_obstacle", &obstacle_of, "command"_a,
         "(word, program, reason, breaks) of a command, found by PATH, that can't be traced; else None.");

@@ -1,5 +1,6 @@
 """Tags from the variables of managers that nobody has written an adapter for (core/src/format/managers.def)."""
 
+import json
 import shutil
 import sys
 from collections.abc import Callable
@@ -123,3 +124,18 @@ def test_each_job_of_gnu_parallel_is_a_task(traced: Callable[..., Trace], tmp_pa
     tasks = [task for name in "abc" for _, _, task, *_ in tags(trace, tmp_path / name)]
     assert len({task for task in tasks if task}) == 3
     assert {task.partition(".")[2] for task in tasks if task} == {"1", "2", "3"}
+
+
+def test_config_says_which_tags_the_variables_give_here(traced: Callable[..., Trace], tmp_path: Path) -> None:
+    """What it prints are the tags that a program traced from there has."""
+    variables = {"SLURM_JOB_ID": "7", "SLURM_JOB_NAME": "a sim", "SLURM_PROCID": "3", "PMI_RANK": "", "JOB_ID": "9"}
+    shown = run_cli("config", "managed_tags", "--format", "json", env=clean_environment(variables)).stdout
+    (row,) = json.loads(shown)
+    assert row["source"] == "Slurm: SLURM_JOB_ID, SLURM_JOB_NAME, SLURM_PROCID"
+    assert row["value"] == "stage=a%20sim,task=7,job=7,rank=3"
+    trace = traced("cp", "in", "out", **variables)
+    assert tags(trace, tmp_path / "out") == {(None, "a sim", "7", None, "7", "3")}
+    text = run_cli("config", env=clean_environment({"NXF_TASK_WORKDIR": "/w/ab/cd", "PBS_JOBID": "1"})).stdout
+    line = "TAILRACE_MANAGED_TAGS='task=ab/cd,job=1' (Nextflow: NXF_TASK_WORKDIR; PBS: PBS_JOBID)"
+    assert line in text.splitlines()
+    assert "TAILRACE_MANAGED_TAGS='' (default)" in run_cli("config", env=clean_environment({})).stdout
