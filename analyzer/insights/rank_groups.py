@@ -108,12 +108,18 @@ def rank_groups(inputs: Inputs) -> list[RankGroup]:
     cells["hosts"] = pd.Series(hosts).groupby(code).agg(lambda of: sorted(set(of)))
     cells["cpus"] = members["cpus"].groupby(code).first()
     cells["processes"] = np.bincount(code, minlength=len(cells))
+    # Plain dicts: there may be as many launches as processes.
+    launches: dict[tuple[Any, ...], dict[str, list[dict[str, Any]]]] = {}
+    rows = plain_rows(cells[_ROW])
+    for launch, program, row in zip(
+        zip(*(cells[name] for name in _LAUNCH), strict=True), cells["program"], rows, strict=True
+    ):
+        launches.setdefault(launch, {}).setdefault(str(program), []).append(row)
     given = _given(inputs)
     found = []
-    for launch, of_launch in cells.groupby(_LAUNCH, sort=False):
-        missing = _missing(of_launch["rank"].tolist(), int(launch[3]))
-        for program, rows in of_launch.groupby("program", sort=False):
-            found.append(_group(str(program), launch[:-1], missing, rows, given))
+    for launch, programs in launches.items():
+        missing = _missing([row["rank"] for rows in programs.values() for row in rows], int(launch[3]))
+        found += [_group(program, launch, missing, rows, given) for program, rows in programs.items()]
     return sorted(found, key=lambda group: (group.begin_ns, group.task, group.program))
 
 
@@ -272,14 +278,13 @@ def _group(
     program: str,
     launch: Sequence[Any],
     missing: list[list[int]],
-    rows: pd.DataFrame,
+    rows: list[dict[str, Any]],
     given: Mapping[tuple[str, str], tuple[list[str], int | None]],
 ) -> RankGroup:
-    workflow, stage, task, size = launch
+    workflow, stage, task, size, _ = launch
     nodes, cores = given.get((str(workflow), str(task)), ([], None))
-    ordered = sorted(rows[_ROW].to_dict("records"), key=lambda row: _by_number(str(row["rank"])))
-    plain = plain_rows(pd.DataFrame(ordered))
-    begin = int(rows["begin_ns"].min())
+    ordered = sorted(rows, key=lambda row: _by_number(row["rank"]))
+    begin = min(row["begin_ns"] for row in rows)
     return RankGroup(
         program=program,
         workflow=str(workflow),
@@ -287,14 +292,14 @@ def _group(
         task=str(task),
         world_size=int(size) or None,
         missing=missing,
-        hosts=sorted({host for of in rows["hosts"] for host in of}),
+        hosts=sorted({host for row in rows for host in row["hosts"]}),
         nodes=nodes,
         cores=cores,
-        processes=int(rows["processes"].sum()),
+        processes=sum(row["processes"] for row in rows),
         begin_ns=begin,
-        end_ns=int(rows["end_ns"].max()),
-        rows=plain,
-        spreads=[_spread(name, plain, begin) for name in FIGURES] if len(plain) > 1 else [],
+        end_ns=max(row["end_ns"] for row in rows),
+        rows=ordered,
+        spreads=[_spread(name, ordered, begin) for name in FIGURES] if len(ordered) > 1 else [],
     )
 
 
