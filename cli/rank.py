@@ -57,7 +57,7 @@ def command(directory: Path, name: str | None, form: str, strict: bool) -> None:
 
 
 def _put_groups(groups: Sequence[RankGroup], start_ns: int) -> None:
-    several = [group for group in groups if len(group.rows) > 1 or (group.world_size or 1) > 1]
+    several = [group for group in groups if group.ranks > 1 or (group.world_size or 1) > 1]
     if not groups:
         put("No process has a rank.")
     for group in several[:MOST]:
@@ -71,7 +71,7 @@ def _put_group(group: RankGroup, start_ns: int) -> None:
     tags = [f"{key} {value}" for key, value in (("stage", group.stage), ("task", group.task)) if value]
     put(": ".join([", ".join(tags), group.program]) if tags else group.program)
     size = "" if group.world_size is None else f" of {group.world_size:,}"
-    count = count_text(len(group.rows), "rank") if not size else f"{len(group.rows):,}{size} ranks"
+    count = count_text(group.ranks, "rank") if not size else f"{group.ranks:,}{size} ranks"
     hosts = count_text(len(group.hosts), "host")
     put(f"{count}, {count_text(group.processes, 'process', 'es')} on {hosts}", 2)
     if group.cores is not None or group.nodes:
@@ -110,20 +110,25 @@ def _put_spreads(group: RankGroup) -> None:
             far.setdefault(rank, []).append(word)
     if rows:
         render(["of each rank", "least (rank)", "median", "most (rank)", "Gini"], rows, numbers=False)
-    for rank, words in list(far.items())[:MOST]:
-        put(f"Far from the others: rank {rank} ({', '.join(words)})", 2)
-    put_left_out(len(far) - MOST, f"and {count_text(len(far) - MOST, 'rank')}", 2)
+    alike: dict[str, list[str]] = {}
+    for rank, words in far.items():
+        alike.setdefault(", ".join(words), []).append(rank)
+    for figures, ranks in alike.items():
+        more = f" and {len(ranks) - MOST:,} more" if len(ranks) > MOST else ""
+        put(f"Far above the others in {figures}: rank{'s' * (len(ranks) > 1)} {', '.join(ranks[:MOST])}{more}", 2)
 
 
 def _put_ranks(group: RankGroup, start_ns: int) -> None:
     """The ranks by number; of many, those longest in calls on files."""
-    shown = group.rows
+    shown, title = group.rows, None
     if len(shown) > MOST:
-        longest = sorted(shown, key=lambda row: -row["io_ns"])[:MOST]
-        shown = [row for row in shown if row in longest]
-    title = f"The {MOST} ranks with the longest file I/O" if len(shown) < len(group.rows) else None
+        longest = {row["rank"] for row in sorted(shown, key=lambda row: -row["io_ns"])[:MOST]}
+        shown, title = [row for row in shown if row["rank"] in longest], f"The {MOST} ranks with the longest file I/O"
     heads = ["rank", "data read", "written", "file I/O", "begin", "lasted", "cpus", "host"]
-    render(heads, [_cells(row, start_ns) for row in shown], title, numbers=False, spare=["lasted", "begin"])
+    cells = [_cells(row, start_ns) for row in shown]
+    kept = [at for at, head in enumerate(heads) if head != "cpus" or any(row[at] for row in cells)]
+    names, rows = [heads[at] for at in kept], [[row[at] for at in kept] for row in cells]
+    render(names, rows, title, numbers=False, spare=["lasted", "begin"])
     hidden = len(group.rows) - len(shown)
     put_left_out(hidden, f"and {count_text(hidden, 'rank')}", 2)
 

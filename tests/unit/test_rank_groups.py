@@ -96,7 +96,8 @@ def test_a_huge_number_of_ranks_is_no_list() -> None:
 
 def test_ranks_without_a_number_come_last() -> None:
     (group,) = groups_of(Proc(1, "shared"), Proc(2, "10"), Proc(3, "9"))
-    assert ranks_of(group) == "9 10 shared"
+    assert ranks_of(group) == "9 10 shared" and group.ranks == 2
+    assert {spread.most_rank for spread in group.spreads} <= {"9", "10"}
 
 
 def test_launches_with_tags_of_their_own_are_apart() -> None:
@@ -116,6 +117,13 @@ def test_the_ranks_far_from_the_others_are_named() -> None:
     procs = [Proc(1 + rank, str(rank), world_size=6, written=10**6 if rank == 4 else 1000 + rank) for rank in range(6)]
     (group,) = groups_of(*procs)
     assert {spread.figure: spread.far for spread in group.spreads if spread.far} == {"written_bytes": ["4"]}
+
+
+def test_a_little_more_than_the_others_is_not_far_from_them() -> None:
+    procs = [Proc(1 + rank, str(rank), world_size=6, written=1001 if rank == 4 else 1000) for rank in range(6)]
+    late = Proc(9, "0", ppid=1, at_ms=10**6, world_size=6, written=1)
+    (group,) = groups_of(*procs[:5], procs[5]._replace(at_ms=0.001), late)
+    assert {spread.figure: spread.far for spread in group.spreads if spread.far} == {"lasted_ns": ["0"]}
 
 
 def test_what_the_manager_gave_and_where_ranks_might_run() -> None:
