@@ -17,7 +17,7 @@ PAGE = ROOT / "docs" / "managers.md"
 TABLE = ROOT / "core" / "src" / "format" / "managers.def"
 BEGIN, END = "<!-- tools/managers_docs.py -->\n", "<!-- end -->\n"
 KEYS = ("workflow", "stage", "task", "try", "job", "rank")
-_ROW = re.compile(r"^(MANAGER|WORKER|VARIABLE|PATH_END|FROM_ONE)\((.*)\)$")
+_ROW = re.compile(r"^(MANAGER|WORKER|VARIABLE|PATH_END|FROM_ONE|JOB_AD)\((.*)\)$")
 
 
 def page() -> str:
@@ -40,6 +40,9 @@ def _table() -> str:
         cells = managers[-1][1]
         if row[1] == "PATH_END":
             cells[values[0]] = f"the last two names of `{values[1]}`"
+        elif row[1] == "JOB_AD":
+            tag, before, attribute = values
+            cells[tag] = f"{cells[tag]} `{before}` `{attribute}`" if tag in cells else f"`{attribute}`"
         elif row[1] == "FROM_ONE":
             cells[values[0]] = f"`{values[1]}` - 1"
         else:

@@ -20,6 +20,7 @@ constexpr Row kRows[] = {
 #define VARIABLE(tag, before, variable, nothing) {nullptr, variable},
 #define PATH_END(tag, variable) {nullptr, variable},
 #define FROM_ONE(tag, variable) {nullptr, variable},
+#define JOB_AD(tag, before, attribute)
 #define WORLD_SIZE(variable) {nullptr, variable},
 #include "format/managers.def"
 #undef MANAGER
@@ -27,6 +28,7 @@ constexpr Row kRows[] = {
 #undef VARIABLE
 #undef PATH_END
 #undef FROM_ONE
+#undef JOB_AD
 #undef WORLD_SIZE
 };
 
@@ -69,7 +71,7 @@ ManagedTags managed_tags(const Environment &environment) {
   }
   std::string room(kMaxTagsBytes, '\0');
   Writer tags(room.data(), room.size());
-  out.world_size = find_managed_tags(environment.pointers().data(), tags);
+  out.world_size = find_managed_tags(environment.pointers().data(), tags).world_size;
   out.tags = tags.view();
   return out;
 }

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import tailrace
 from support.commands import run_cli
 from support.harm import clean_environment
 from support.run_files import Trace
@@ -139,3 +140,15 @@ def test_config_says_which_tags_the_variables_give_here(traced: Callable[..., Tr
     line = "TAILRACE_MANAGED_TAGS='task=ab/cd,job=1' (Nextflow: NXF_TASK_WORKDIR; PBS: PBS_JOBID)"
     assert line in text.splitlines()
     assert "TAILRACE_MANAGED_TAGS='' (default)" in run_cli("config", env=clean_environment({})).stdout
+
+
+def test_a_job_of_htcondor_is_told_by_its_class_ad(traced: Callable[..., Trace], tmp_path: Path) -> None:
+    """HTCondor exports the file's name alone. What the core reads of it is none of the program's I/O."""
+    ad = 'Cmd = "/bin/sim"\nClusterId = 117\nProcId = 4\nDAGNodeName = "align 3"\nDAGManJobId = 110\n'
+    (tmp_path / ".job.ad").write_text(ad + f'Environment = "{"A=1 " * 20000}"\n')
+    trace = traced("sh", "-c", "cp in out; env -i cp in again", _CONDOR_JOB_AD=str(tmp_path / ".job.ad"))
+    for name in ("out", "again"):
+        assert tags(trace, tmp_path / name) == {("110", "align 3", "117.4", None, "117.4", None)}
+    assert trace.of(tmp_path / ".job.ad") == []
+    processes = tailrace.open(tmp_path / "run").processes
+    assert len(processes) == 3 and (processes["share"] == 1).all()

@@ -1,12 +1,14 @@
 // See format/managers.h.
 #include "format/managers.h"
 
+#include "format/job_ad.h"
+
 namespace tailrace {
 namespace {
 
 constexpr string_view kKeys[kManagedTagCount] = {"workflow", "stage", "task", "try", "job", "rank"};
 
-enum class Use : uint8_t { kMark, kWorkersMark, kValue, kPathEnd, kFromOne, kWorldSize };
+enum class Use : uint8_t { kMark, kWorkersMark, kValue, kPathEnd, kFromOne, kJobAd, kWorldSize };
 
 constexpr bool is_mark(Use use) { return use <= Use::kWorkersMark; }
 
@@ -26,6 +28,7 @@ constexpr Row kRows[] = {
 #define VARIABLE(tag, before, variable, nothing) {Use::kValue, ManagedTag::tag, before, variable, nothing},
 #define PATH_END(tag, variable) {Use::kPathEnd, ManagedTag::tag, "", variable, ""},
 #define FROM_ONE(tag, variable) {Use::kFromOne, ManagedTag::tag, "", variable, ""},
+#define JOB_AD(tag, before, attribute) {Use::kJobAd, ManagedTag::tag, before, attribute, ""},
 #define WORLD_SIZE(variable) {Use::kWorldSize, ManagedTag::rank, "", variable, ""},
 #include "format/managers.def"
 #undef MANAGER
@@ -33,10 +36,28 @@ constexpr Row kRows[] = {
 #undef VARIABLE
 #undef PATH_END
 #undef FROM_ONE
+#undef JOB_AD
 #undef WORLD_SIZE
 #undef try
 };
 constexpr size_t kRowCount = sizeof kRows / sizeof kRows[0];
+
+struct JobAdRows {
+  size_t mark = 0, count = 0;  // of the one manager that has such rows
+};
+
+constexpr JobAdRows job_ad_rows() {
+  JobAdRows found;
+  size_t mark = 0;
+  for (size_t i = 0; i < kRowCount; ++i) {
+    if (is_mark(kRows[i].use)) mark = i;
+    if (kRows[i].use != Use::kJobAd) continue;
+    found.mark = mark;
+    ++found.count;
+  }
+  return found;
+}
+constexpr JobAdRows kJobAdRows = job_ad_rows();
 
 // The value where `entry` is "<name>=<value>", not empty; else null.
 const char *value_in(const char *entry, const char *name) {
@@ -60,13 +81,17 @@ struct Found {
   const char *values[kRowCount] = {};
   // For each key the manager, as the index of its mark, that gives it; kRowCount: none.
   size_t giver[kManagedTagCount];
+  JobAdAttribute ad[kJobAdRows.count];
+  int64_t bytes_read = 0;
 
   explicit Found(char *const *environment) {
     for (char *const *e = environment; e && *e; ++e) {
       for (size_t i = 0; i < kRowCount; ++i) {
-        if ((*e)[0] == kRows[i].variable[0] && !values[i]) values[i] = value_in(*e, kRows[i].variable);
+        if (kRows[i].use == Use::kJobAd || values[i] || (*e)[0] != kRows[i].variable[0]) continue;
+        values[i] = value_in(*e, kRows[i].variable);
       }
     }
+    read_ad();
     for (size_t &g : giver) g = kRowCount;
     size_t mark = 0;
     for (size_t i = 0; i < kRowCount; ++i) {
@@ -77,6 +102,21 @@ struct Found {
     }
     const size_t task = giver[static_cast<size_t>(ManagedTag::task)];
     for (size_t key = 0; key < kTagsOfATask; ++key) giver[key] = gives(task, key) ? task : kRowCount;
+  }
+
+  void read_ad() {
+    if (!values[kJobAdRows.mark]) return;
+    size_t used = 0;
+    for (const Row &row : kRows) {
+      if (row.use == Use::kJobAd) ad[used++].name = row.variable;
+    }
+    bytes_read = read_job_ad(values[kJobAdRows.mark], ad, used);
+    used = 0;
+    for (size_t i = 0; i < kRowCount; ++i) {
+      if (kRows[i].use != Use::kJobAd) continue;
+      if (ad[used].value[0]) values[i] = ad[used].value;
+      ++used;
+    }
   }
 
   // Whether the row gives a part of its tag.
@@ -149,7 +189,7 @@ void keep_where(TagSet &set, F wanted) {
 
 }  // namespace
 
-uint32_t find_managed_tags(char *const *environment, Writer &out) {
+FoundTags find_managed_tags(char *const *environment, Writer &out) {
   const Found found(environment);
   for (size_t key = 0; key < kManagedTagCount; ++key) {
     if (found.giver[key] == kRowCount) continue;
@@ -161,7 +201,7 @@ uint32_t find_managed_tags(char *const *environment, Writer &out) {
     // Too long together, or nothing of it was text.
     if (out.overflowed() || out.size() == value) out.truncate(before);
   }
-  return found.world_size();
+  return {found.world_size(), found.bytes_read};
 }
 
 bool is_workers_variable(string_view name) {

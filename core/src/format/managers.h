@@ -14,9 +14,12 @@ constexpr size_t kManagedTagCount = 6;
 constexpr size_t kTagsOfATask = 4;
 
 // Writes the tags that the environment's variables give, as key=value,... with encoded values; nothing where there are
-// none. `out` needs kMaxTagsBytes; longer ones are left out. Returns how many ranks there are, by the manager that gives
-// the rank; 0: it does not say.
-uint32_t find_managed_tags(char *const *environment, Writer &out);
+// none. `out` needs kMaxTagsBytes; longer ones are left out.
+struct FoundTags {
+  uint32_t world_size;  // how many ranks there are, by the manager that gives the rank; 0: it does not say
+  int64_t bytes_read;   // of a job's ClassAd
+};
+FoundTags find_managed_tags(char *const *environment, Writer &out);
 
 // Whether a worker of a manager is in another task once it has changed this variable.
 bool is_workers_variable(string_view name);

@@ -97,7 +97,7 @@ bool read_environment(char **environment, StartEnvironment &out) {
   out.preload = copy(out.preload);
   char managed[kMaxTagsBytes];
   Writer tags(managed, sizeof managed);
-  out.world_size = find_managed_tags(environment, tags);
+  out.world_size = find_managed_tags(environment, tags).world_size;
   out.managed = copy(tags.view());
   return true;
 }

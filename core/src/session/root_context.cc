@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "format/managers.h"
 #include "session/context.h"
+#include "session/ledger.h"
 #include "session/session.h"
 
 namespace tailrace {
@@ -49,7 +50,8 @@ void renew_root_context() {
   // Looked for under the lock, so that of two threads that have changed a variable the last finds what both have set.
   Locked lock(g_session.wiped->table);
   Writer found(g_found, sizeof g_found);
-  find_managed_tags(environ, found);
+  const FoundTags known = find_managed_tags(environ, found);
+  count_own(known.bytes_read, 0);
   if (found.view() != g_session.managed.load()->found) make_root_context(found.view());
 }
 

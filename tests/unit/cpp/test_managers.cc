@@ -1,6 +1,10 @@
 // Tags from managers' variables: what each manager gives, which one wins, and what a child process keeps of its parent's.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cstdio>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,7 +24,7 @@ std::string found(const Entries &entries, uint32_t *world_size = nullptr) {
   pointers.push_back(nullptr);
   std::string room(kMaxTagsBytes, 0);
   Writer out(room.data(), room.size());
-  const uint32_t number = find_managed_tags(pointers.data(), out);
+  const uint32_t number = find_managed_tags(pointers.data(), out).world_size;
   if (world_size) *world_size = number;
   return std::string(out.view());
 }
@@ -91,6 +95,61 @@ TEST(Managers, TheManagerThatGivesTheRankKnowsHowManyThereAre) {
   for (const char *text : {"", "-1", "4x", "4294967296", "99999999999999999999", " 4"}) {
     EXPECT_EQ(world_size({"PMI_RANK=0", std::string("PMI_SIZE=") + text}), 0u) << text;
   }
+}
+
+// A file in the test's directory, with this text.
+class Ad {
+ public:
+  explicit Ad(const std::string &text) : path_(testing::TempDir() + "tailrace-job-ad-" + std::to_string(getpid())) {
+    std::ofstream(path_, std::ios::binary) << text;
+  }
+  ~Ad() { std::remove(path_.c_str()); }
+  std::string entry() const { return "_CONDOR_JOB_AD=" + path_; }
+
+ private:
+  std::string path_;
+};
+
+std::string found_in_ad(const std::string &text) {
+  const Ad ad(text);
+  return found({ad.entry()});
+}
+
+TEST(Managers, HTCondorsJobAdGivesTags) {
+  const Ad ad(
+      "Args = \"a = 1\"\nClusterId = 117\nDAGManJobId = 110\nDAGNodeName = \"align 3\"\nMyType = \"Job\"\nProcId = 4\n"
+      "Requirements = (TARGET.ClusterId =!= 9)\n");
+  EXPECT_EQ(found({ad.entry()}), "workflow=110,stage=align%203,task=117.4,job=117.4");
+  // In a pilot job of Slurm; then below a manager that gives a task.
+  EXPECT_EQ(found({ad.entry(), "SLURM_JOB_ID=7", "SLURM_JOB_NAME=pilot", "SLURM_PROCID=0"}),
+            "workflow=110,stage=align%203,task=117.4,job=117.4,rank=0");
+  EXPECT_EQ(found({ad.entry(), "NXF_TASK_WORKDIR=/w/ab/cd"}), "task=ab/cd,job=117.4");
+  EXPECT_EQ(found({ad.entry(), "_CONDOR_PROCNO=2"}), "workflow=110,stage=align%203,task=117.4,job=117.4,rank=2");
+  EXPECT_EQ(world_size({ad.entry(), "_CONDOR_PROCNO=2", "_CONDOR_NPROCS=8"}), 8u);
+}
+
+TEST(Managers, AJobAdOfAnyFormIsReadAsFarAsItGoes) {
+  EXPECT_EQ(found_in_ad("clusterid=5\r\n  PROCID =\t0"), "task=5.0,job=5.0");
+  EXPECT_EQ(found_in_ad("ProcId = 0\n"), "task=0,job=0");
+  EXPECT_EQ(found_in_ad("ClusterId = 5\nDAGNodeName = \"a\\\"b\\\\c=d\"\n"), "stage=a%22b%5Cc%3Dd,task=5,job=5");
+  EXPECT_EQ(found_in_ad("ClusterId = undefined\nProcId = 1 + 1\nDAGNodeName = \"open\n"), "");
+  EXPECT_EQ(found_in_ad("ClusterId\n= 3\nMyClusterId = 4\nClusterIds = 5\n"), "");
+  EXPECT_EQ(found_in_ad(""), "");
+  EXPECT_EQ(found_in_ad(std::string(10000, '\0') + "\nClusterId = 6\n"), "task=6,job=6");
+  // Lines that are longer than what is read at once, before, with and behind what is looked for.
+  const std::string longer(20000, 'x');
+  EXPECT_EQ(found_in_ad("Environment = \"" + longer + "\"\nClusterId = 7\nArgs = \"" + longer + "\"\nProcId = 8\n"),
+            "task=7.8,job=7.8");
+  EXPECT_EQ(found_in_ad("DAGNodeName = \"" + longer + "\"\nClusterId = 9\n" + longer + " ProcId = 1"), "task=9,job=9");
+  for (size_t before = 4050; before < 4110; ++before) {
+    EXPECT_EQ(found_in_ad(std::string(before, 'y') + "\nClusterId = 1234\nProcId = 56\n"), "task=1234.56,job=1234.56");
+  }
+  EXPECT_EQ(found({"_CONDOR_JOB_AD=/no/such/file"}), "");
+  EXPECT_EQ(found({"_CONDOR_JOB_AD=/"}), "");
+  const std::string fifo = testing::TempDir() + "tailrace-job-ad-fifo-" + std::to_string(getpid());
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_EQ(found({"_CONDOR_JOB_AD=" + fifo}), "");  // without waiting for a writer
+  std::remove(fifo.c_str());
 }
 
 TEST(Managers, HostileValuesAreEncodedOrLeftOut) {
