@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "format/lock_kind.h"
 #include "name_key.h"
 #include "program_environment.h"
 
@@ -254,6 +255,26 @@ void FollowedProcess::record_copied(int tid, const PendingCall &call, Fn fn, int
   if (old != nullptr) files_.emplace(static_cast<int>(to), *old);
 }
 
+void FollowedProcess::record_lock(int tid, const PendingCall &call, Fn fn, int fd, int64_t ret) {
+  Record record = returned(call, fn, ret);
+  const Tracee tracee(tid);
+  record.file = file(tracee, fd);
+  const auto lock = fn == Fn::f_fcntl && ret == 0 ? tracee.read<struct flock>(call.arguments[2]) : std::nullopt;
+  if (lock) {
+    record.number2 = static_cast<uint64_t>(lock_kind(static_cast<int>(call.arguments[1]), lock->l_type));
+    // Where the end of the file was is not known any more.
+    const auto from = lock->l_whence == SEEK_SET   ? std::optional<int64_t>(0)
+                      : lock->l_whence == SEEK_CUR ? tracee.position(fd)
+                                                   : std::nullopt;
+    record.count = static_cast<uint64_t>(lock->l_len < 0 ? -lock->l_len : lock->l_len);
+    if (from) record.offset = *from + lock->l_start + (lock->l_len < 0 ? lock->l_len : 0);
+  } else if (fn == Fn::f_flock) {
+    record.number2 = call.arguments[1];
+    record.offset = 0;
+  }
+  journal_.add(tid, record);
+}
+
 void FollowedProcess::record_wait(int tid, const PendingCall &call, Fn fn, int child, int status) {
   Record record = returned(call, fn, child);
   record.count = static_cast<uint64_t>(status);
@@ -378,7 +399,9 @@ void FollowedProcess::leave(int tid, const PendingCall &call, int64_t ret) {
     case SYS_dup3: record_copied(tid, call, Fn::f_dup3, fd, ret); break;
     case SYS_fcntl:
       if (a[1] == F_DUPFD || a[1] == F_DUPFD_CLOEXEC) record_copied(tid, call, Fn::f_fcntl, fd, ret);
+      if (is_lock(static_cast<int>(a[1]))) record_lock(tid, call, Fn::f_fcntl, fd, ret);
       break;
+    case SYS_flock: record_lock(tid, call, Fn::f_flock, fd, ret); break;
     case SYS_pipe2: record_pair(tid, call, Fn::f_pipe2, a[0], ret); break;
     case SYS_ftruncate: record_plain(tid, call, Fn::f_ftruncate, file(tracee, fd), ret); break;
     case SYS_memfd_create: record_open(tid, call, Fn::f_memfd_create, AT_FDCWD, 0, 0, ret); break;

@@ -67,6 +67,7 @@ class FollowedProcess {
                     int64_t ret);
   void record_named(int tid, const PendingCall &call, Fn fn, int dirfd, uint64_t path, bool follow, int64_t ret);
   void record_copied(int tid, const PendingCall &call, Fn fn, int from, int64_t to);
+  void record_lock(int tid, const PendingCall &call, Fn fn, int fd, int64_t ret);
   void record_wait(int tid, const PendingCall &call, Fn fn, int child, int status);
   void record_plain(int tid, const PendingCall &call, Fn fn, const FileName *file, int64_t ret);
   Record returned(const PendingCall &call, Fn fn, int64_t ret) const;

@@ -24,6 +24,9 @@ void set_appending(int fd, int flags);
 // hooks/meta.cc. A call on a file by name.
 void record_named(const Call &call, Fn fn, int dirfd, const char *path, int64_t ret, Lookup lookup);
 
+// hooks/sync.cc. A call of fcntl(2) that locks bytes of a file or releases them.
+void record_lock(const Call &call, Fn fn, int fd, int command, const struct flock *lock, int64_t ret);
+
 // hooks/map.cc. At the end of the process, with which its shared writable mappings end.
 void record_remaining_maps();
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <utmp.h>
 
+#include "format/lock_kind.h"
 #include "hooks/hook_records.h"
 #include "layers/python_functions.h"
 #include "linker/real.h"
@@ -99,16 +100,6 @@ void set_appending(int fd, int flags) {
 namespace {
 
 bool takes_mode(int flags) { return (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE; }
-
-bool is_lock(int command) {
-  switch (command) {
-    case F_SETLK:
-    case F_SETLKW:
-    case F_OFD_SETLK:
-    case F_OFD_SETLKW: return true;
-    default: return false;
-  }
-}
 
 }  // namespace
 
@@ -245,22 +236,22 @@ TAILRACE_HOOK int dup3(int from, int to, int flags) noexcept {
 }
 
 // The third argument is a number or a pointer, depending on the command; it is passed on as a word.
-#define FCNTL_HOOK(symbol)                                                                        \
-  TAILRACE_HOOK int symbol(int fd, int command, ...) {                                            \
-    va_list args;                                                                                 \
-    va_start(args, command);                                                                      \
-    void *argument = va_arg(args, void *);                                                        \
-    va_end(args);                                                                                 \
-    bool duplicates = command == F_DUPFD || command == F_DUPFD_CLOEXEC, locks = is_lock(command); \
-    if (!duplicates && !locks && command != F_SETFL) return REAL(symbol)(fd, command, argument);  \
-    Call call;                                                                                    \
-    int ret = REAL(symbol)(fd, command, argument);                                                \
-    if (duplicates) record_dup(call, Fn::f_##symbol, fd, ret);                                    \
-    if (locks) record_fd(call, Fn::f_##symbol, fd, ret);                                          \
-    if (call && command == F_SETFL && ret == 0) {                                                 \
-      set_appending(fd, static_cast<int>(reinterpret_cast<intptr_t>(argument)));                  \
-    }                                                                                             \
-    return ret;                                                                                   \
+#define FCNTL_HOOK(symbol)                                                                                 \
+  TAILRACE_HOOK int symbol(int fd, int command, ...) {                                                     \
+    va_list args;                                                                                          \
+    va_start(args, command);                                                                               \
+    void *argument = va_arg(args, void *);                                                                 \
+    va_end(args);                                                                                          \
+    bool duplicates = command == F_DUPFD || command == F_DUPFD_CLOEXEC, locks = is_lock(command);          \
+    if (!duplicates && !locks && command != F_SETFL) return REAL(symbol)(fd, command, argument);           \
+    Call call;                                                                                             \
+    int ret = REAL(symbol)(fd, command, argument);                                                         \
+    if (duplicates) record_dup(call, Fn::f_##symbol, fd, ret);                                             \
+    if (locks) record_lock(call, Fn::f_##symbol, fd, command, static_cast<struct flock *>(argument), ret); \
+    if (call && command == F_SETFL && ret == 0) {                                                          \
+      set_appending(fd, static_cast<int>(reinterpret_cast<intptr_t>(argument)));                           \
+    }                                                                                                      \
+    return ret;                                                                                            \
   }
 FCNTL_HOOK(fcntl)
 FCNTL_HOOK(fcntl64)

@@ -9,6 +9,7 @@
 #include <linux/openat2.h>
 #endif
 
+#include "format/lock_kind.h"
 #include "hooks/hook_records.h"
 #include "hooks/seccomp.h"
 #include "linker/real.h"
@@ -120,6 +121,9 @@ long on_fcntl(ARGUMENTS) {
   Call call;
   long ret = REAL_CALL;
   if (b == F_DUPFD || b == F_DUPFD_CLOEXEC) record_dup(call, Fn::f_fcntl, fd_in(a), fd_in(ret));
+  if (is_lock(static_cast<int>(b))) {
+    record_lock(call, Fn::f_fcntl, fd_in(a), static_cast<int>(b), reinterpret_cast<struct flock *>(c), ret);
+  }
   if (call && b == F_SETFL && ret == 0) set_appending(fd_in(a), fd_in(c));
   return ret;
 }
