@@ -23,7 +23,7 @@ struct JobContext {
   CString tags;                                      // the job's tags, canonical
   CString untraced;                                  // TAILRACE_UNTRACED: the flux commands
   CString modprobe, jobtap, shell_plugins, starter;  // paths of the parts for an inner instance
-  char clock[64] = "";                               // TAILRACE_CLOCK of this node
+  char clock[96] = "";                               // TAILRACE_CLOCK of this node
   char journal_device[128] = "";                     // TAILRACE_JOURNAL_DEVICE of this node
 };
 

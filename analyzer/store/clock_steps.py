@@ -6,8 +6,7 @@ slewing (adjtime(3), NTP) moves both clocks. So two processes of a host with ano
 compared; with that taken off, they can.
 
 Invariants: the times of the last processes are kept, since a clock is set to correct it. Nothing is taken off where
-the other difference may come from another boot (the machine may have been restarted after the earlier processes), or
-from a time namespace (time_namespaces(7): a child would not begin within its parent's life).
+the other difference may come from another boot: the machine may have been restarted after the earlier processes.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ def _levels(rows: list[Lived]) -> list[list[Lived]]:
 
 
 def _comparable(levels: list[list[Lived]]) -> int:
-    """The first level from which on all are of one boot and one namespace, as far as can be told."""
+    """The first level from which on all are of one boot, as far as can be told."""
     first = len(levels) - 1
     while first > 0 and _is_step(levels[first - 1], levels[first]):
         first -= 1

@@ -39,7 +39,7 @@ bool is_of_a_run(string_view name) {
 }
 
 std::string clock_reference() {
-  char text[64];
+  char text[96];
   Writer w(text, sizeof text);
   write_clock_reference(w);
   return std::string(w.view());

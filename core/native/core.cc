@@ -52,7 +52,7 @@ std::string merge(const std::string &base, const std::string &over) {
 }
 
 std::string clock_reference() {
-  char text[64];
+  char text[96];
   Writer w(text, sizeof text);
   write_clock_reference(w);
   return std::string(w.view());

@@ -1,7 +1,12 @@
 // Time: ticks, which are read at every call, and their conversion to nanoseconds when a block is sealed.
 //
 // Ticks are the time stamp counter where the launcher found that the kernel trusts it and passed a reference sample in
-// TAILRACE_CLOCK ("tsc:<ticks>:<monotonic ns>"). That saves 14 ns a clock read. Otherwise ticks are CLOCK_MONOTONIC.
+// TAILRACE_CLOCK ("tsc:<ticks>:<monotonic ns>:<real-time ns>"). That saves 14 ns a clock read. Otherwise ticks are
+// CLOCK_MONOTONIC.
+//
+// A time namespace shifts CLOCK_MONOTONIC for its processes (time_namespaces(7)), while times of processes in several
+// of them are compared, and one process samples the clock for another one. So monotonic time is here that of the
+// initial namespace, whoever reads it: every program calls find_time_namespace() or one of those that do before.
 //
 // Invariant: a segment's ticks are mapped piecewise linearly. Each block begins with the value at which the last one
 // ended and aims at the monotonic clock's value at its own end. Times follow the kernel's clock and never run
@@ -28,12 +33,16 @@ struct ClockSample {
 struct ClockReference {
   ClockKind kind = ClockKind::kMonotonic;
   ClockSample sample{0, 0};
+  uint64_t realtime_ns = 0;  // of the sample; 0: not given
 };
+
+// By how much this process's CLOCK_MONOTONIC is ahead of that of the initial time namespace.
+extern uint64_t g_namespace_ahead_ns;
 
 inline uint64_t monotonic_ns() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<uint64_t>(t.tv_sec) * 1000000000ULL + static_cast<uint64_t>(t.tv_nsec);
+  return static_cast<uint64_t>(t.tv_sec) * 1000000000ULL + static_cast<uint64_t>(t.tv_nsec) - g_namespace_ahead_ns;
 }
 
 inline uint64_t realtime_ns() {
@@ -56,6 +65,10 @@ inline uint64_t read_ticks(ClockKind kind) {
   (void)kind;
   return monotonic_ns();
 }
+
+void find_time_namespace();
+// The same, where the two clocks are not as far apart as in an earlier reading: /proc is only read then (10 us).
+void find_time_namespace(uint64_t earlier_monotonic_ns, uint64_t earlier_realtime_ns);
 
 // Both clocks, read as close together as possible: the tightest of a few tries.
 ClockSample sample_clock(ClockKind kind);

@@ -71,6 +71,7 @@ Sealing::Sealing(string_view trace_directory, SealedJournals &result)
   w << trace_directory;
   // A longer one is the folder of no journal's trace file.
   w.c_str();
+  find_time_namespace();
   if (!trace_directory.empty()) node_file_.open_directory(trace_directory_);
 }
 

@@ -114,6 +114,8 @@ void begin_process() {
   Session &g = g_session;
   g.pid = sys::getpid();
   g.pid_namespace = pid_namespace();
+  // A fork's child may be in a time namespace that its parent made.
+  if (g.start_realtime_ns) find_time_namespace(g.start.monotonic_ns, g.start_realtime_ns);
   g.start = sample_clock(g.clock_kind);
   g.start_realtime_ns = realtime_ns();
   g.segment_count = 0;
@@ -130,6 +132,7 @@ void start_clock() {
   Session &g = g_session;
   ClockReference reference = parse_clock_reference(g.environment[Setting::TAILRACE_CLOCK]);
   g.clock_kind = reference.kind;
+  find_time_namespace(reference.sample.monotonic_ns, reference.realtime_ns);
   ClockSample now = sample_clock(g.clock_kind);
   g.reference_rate_q32 = rate_between(reference.sample, now);
   string_view text = g.environment[Setting::TAILRACE_BLOCK_AGE];

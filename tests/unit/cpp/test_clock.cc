@@ -78,19 +78,20 @@ TEST(Clock, SamplesAdvance) {
 }
 
 TEST(Clock, ReferenceSurvivesText) {
-  char text[64];
+  char text[96];
   Writer w(text, sizeof text);
   write_clock_reference(w);
   ClockReference reference = parse_clock_reference(w.view());
   EXPECT_EQ(reference.kind == ClockKind::kTsc, w.view() != "monotonic");
   if (reference.kind == ClockKind::kTsc) {
     EXPECT_LE(reference.sample.monotonic_ns, monotonic_ns());
+    EXPECT_LE(reference.realtime_ns, realtime_ns());
   }
 }
 
 TEST(Clock, AWrongReferenceIsTheMonotonicClock) {
   for (const char *bad : {"", "tsc", "tsc:", "tsc:1", "tsc:1:", "tsc::2", "tsc:1:2x", "tsc:-1:2", "TSC:1:2",
-                          "tsc:99999999999999999999:1"}) {
+                          "tsc:1:2:", "tsc:1:2:x", "tsc:99999999999999999999:1"}) {
     EXPECT_EQ(parse_clock_reference(bad).kind, ClockKind::kMonotonic) << bad;
   }
 }
