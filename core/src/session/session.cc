@@ -116,8 +116,13 @@ void begin_process() {
   g.pid_namespace = pid_namespace();
   // A fork's child may be in a time namespace that its parent made.
   if (g.start_realtime_ns) find_time_namespace(g.start.monotonic_ns, g.start_realtime_ns);
-  g.start = sample_clock(g.clock_kind);
-  g.start_realtime_ns = realtime_ns();
+  // A thread that is preempted between the two readings would have its clock set: rather read them again.
+  constexpr uint64_t kTogetherNs = 20'000;
+  for (int tries = 0; tries < 3; ++tries) {
+    g.start = sample_clock(g.clock_kind);
+    g.start_realtime_ns = realtime_ns();
+    if (monotonic_ns() - g.start.monotonic_ns < kTogetherNs) break;
+  }
   g.segment_count = 0;
   g.kept_segments = 0;
   g.losses_without_segment.store(0);
