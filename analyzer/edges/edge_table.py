@@ -19,8 +19,9 @@ A `Partial` holds long integer tables; its size is bounded by the numbers of act
     lengths  (kind, cat, name, range): calls of the whole run that moved bytes, by how many each moved, in ranges
              narrower than a hundredth, with the least and the most in each; range -1: not known, of totals
     threads  (who, tid): which threads made calls
-    facts    (who, file, what): create, new (certainly by this call), nameless (O_TMPFILE), unlink, rename, link, each
-             call by itself, missed (a .pyc that did not exist); begin of the first, end of the last
+    facts    (who, file, what): create, new (certainly by this call), nameless (O_TMPFILE), unlink, rename, link, append
+             (opened with O_APPEND), each call by itself, missed (a .pyc that did not exist); begin of the first, end of
+             the last
     process_events  (who, what, pid, ns): fork, when the call began; wait, when it returned, for the child `pid`
 
 Invariants: a byte is counted once, at the lowest layer that recorded it (`schema.UPPER_LAYERS` is left out). Failed
@@ -57,7 +58,7 @@ MAX_EXTENTS = 64
 MAX_TIMES = 64
 """Time intervals kept for one burst; past it `io_ns` is an upper bound."""
 MAX_FACTS = 64
-"""Calls of one actor that created, removed or named a file in the same way, kept by their times."""
+"""Calls of one actor that created, opened, removed or named a file in the same way, kept by their times."""
 MAX_BUSY = 2048
 """Time intervals kept for one actor and kind of call; past it I/O times are upper bounds."""
 

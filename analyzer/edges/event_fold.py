@@ -124,7 +124,11 @@ def _chunk_of(part: Part) -> Partial:
 # --- a partition of events -------------------------------------------------------------------------------------------
 
 
-def chunk(frame: pd.DataFrame) -> Partial:
+EACH = (-(2**63), *(2**63 - 1,) * 3)
+"""Limits in the place of `edge_table.limits()`: a burst for each call, or piece of a line of totals, and all ranges."""
+
+
+def chunk(frame: pd.DataFrame, limits: tuple[int, int, int, int] | None = None) -> Partial:
     """The Partial of one partition: events (columns `COLUMNS`, any row order), folded natively by their codes."""
     events = channels.datagrams(batch.of(frame, TEXTS, NUMBERS))
     clamped = {name: _clamped(events.number[name], low, high) for name, (low, high) in POSSIBLE.items()}
@@ -140,7 +144,7 @@ def chunk(frame: pd.DataFrame) -> Partial:
         bits,
         events.number,
         len(files),
-        edge_table.limits(),
+        limits or edge_table.limits(),
         edge_table.MAX_BUSY,
         *([text or "" for text in text[name].texts] for name in ("pieces", "sizes")),
     )
@@ -205,7 +209,7 @@ def _facts(events: Batch, notes: Mapping[str, Noted]) -> pd.DataFrame:
     compiled = np.array([text.endswith((".pyc", ".pyo")) for text in path], dtype=np.bool_)
     nothing = np.full(int(compiled.sum()), -1, dtype=np.int64)
     facts = {
-        **{what: notes[what] for what in ("create", "new", "nameless", "unlink", "rename", "link")},
+        **{what: notes[what] for what in ("create", "new", "nameless", "unlink", "rename", "link", "append")},
         "missed": Noted(missed.row[compiled], missed.who[compiled], nothing),
     }
     row, who, file = (np.concatenate(columns) for columns in zip(*facts.values(), strict=True))

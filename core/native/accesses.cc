@@ -15,7 +15,7 @@ namespace tailrace::native {
 namespace {
 
 // Flags as the kernel takes them (open(2), mmap(2)): the generic values, independent of this machine's headers.
-constexpr int64_t kAccessMode = 03, kCreate = 0100, kExclusive = 0200, kTruncate = 01000, kTemporary = 020000000;
+constexpr int64_t kAccessMode = 03, kCreate = 0100, kExclusive = 0200, kTruncate = 01000, kAppend = 02000, kTemporary = 020000000;
 constexpr int64_t kProtWrite = 0x2, kMapType = 0xF, kMapShared = 0x1, kMapSharedValidate = 0x3;
 
 constexpr int64_t kUnknown = -1;  // an offset, or a file that is none
@@ -363,6 +363,7 @@ class EventFolder {
       const bool exclusive = call.is(kOpens) && (flags & kCreate) != 0 && (flags & kExclusive) != 0;
       if (call.is(kNew) || temporary || exclusive) put(call, kMadeNew);
       if (call.is(kNameless) || temporary) put(call, kMadeNameless);
+      if (call.is(kOpens) && (flags & kAppend) != 0 && (flags & kAccessMode) != 0) put(call, kAppending);
       if (call.is(kUnlinks)) put(call, kUnlinked);
       if (call.is(kMoves)) put(call, kMoved);
       if (call.is(kLinks)) put(call, kLinked);

@@ -136,13 +136,14 @@ enum Note : size_t {
   kUnlinked,
   kMoved,
   kLinked,
+  kAppending,
   kFailedOpen,
   kForked,
   kReaped,
   kNotes
 };
-inline constexpr const char *kNoteNames[kNotes] = {"create", "new",         "nameless", "unlink", "rename",
-                                                   "link",   "failed open", "fork",     "wait"};
+inline constexpr const char *kNoteNames[kNotes] = {"create", "new",    "nameless",    "unlink", "rename",
+                                                   "link",   "append", "failed open", "fork",   "wait"};
 
 struct Noted {
   Growing<int64_t> row, who, file;  // the event; its actor; its file, -1 for none
