@@ -303,8 +303,7 @@ class Run(Events):
         """
         from tailrace.analyzer.insights.whatif import estimate
 
-        found = self.insights()
-        return estimate(found.inputs, found.ordered, tier, together, drop, workers)
+        return estimate(self.insights().inputs, tier, together, drop, workers)
 
     def stage(self, name: str) -> GroupProfile:
         """A stage: tasks and how they ended, time by kind of call, files, accesses, the stages that feed it and that it

@@ -81,6 +81,7 @@ def insights(
         made = inputs_of(
             m,
             table,
+            run,
             declared_tasks=run.declared_tasks,
             declared_tries=run.declared_tries,
             declared_waits=run.declared_waits,

@@ -27,7 +27,6 @@ from tailrace.analyzer.insights import (
     lifetime,
     pairs,
 )
-from tailrace.analyzer.insights.happens_before import HappensBefore
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import outcomes, stages
 from tailrace.analyzer.model.declared_vs_observed import WORKFLOW_OF
@@ -51,16 +50,7 @@ class Analyses:
     @cached_property
     def declared(self) -> declared_savings.Declared:
         """The declared DAG compared with the observed dataflow (declared_savings.py)."""
-        return declared_savings.declared(self.inputs, self.ordered)
-
-    @cached_property
-    def happens_before(self) -> HappensBefore:
-        """The order of the moments of tasks (happens_before.py)."""
-        return HappensBefore(self.inputs)
-
-    def ordered(self) -> HappensBefore:
-        """`happens_before`, to be asked for where it is needed."""
-        return self.happens_before
+        return declared_savings.declared(self.inputs)
 
     @cached_property
     def failures(self) -> list[failures.Failure]:
@@ -82,7 +72,7 @@ class Analyses:
     @cached_property
     def conflicts(self) -> conflicts.Conflicts:
         """Unordered accesses of the same bytes (conflicts.py)."""
-        return conflicts.conflicts(self.inputs, self.happens_before)
+        return conflicts.conflicts(self.inputs)
 
     @cached_property
     def lifetime(self) -> lifetime.Lifetime:

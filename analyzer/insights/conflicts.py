@@ -4,37 +4,47 @@
     read before write   the read was over when the other task wrote; a later read would have returned other bytes
     two writers         both wrote the same bytes; which of the two stays depends on the schedule
 
-Order is happens-before (happens_before.py): the order inside a task, fork, exit and wait, bytes through pipes and
-sockets, declared dependencies and waits, which hold for inner tasks too; a task and its inner tasks are ordered. Times
-alone order nothing, but a pair of which the manager submitted the later task when the other one was over could not
-overlap: it is marked `in_time`. Accesses that overlap in time have no order. A task's own processes and threads are
-taken to be ordered. A task that waited for another one is ordered with it, also when that one ran again later. What
-orders the ranks of a parallel program outside of tasks, the messages of MPI, is not recorded: their pairs are marked
-`ranks`, and said to be no more than not known.
+    bursts of the edge table --pairs that may be in conflict--> events of their files, read again --> conflicts
+
+Bursts cover too much: past a limit their ranges and pauses are closed. So they only tell where to look. There the calls
+are read again (model/calls.py), and a conflict is one of single calls, with their bytes and times. What is not exact
+then, since offsets are not known, a file is mapped, a line of totals stands for many calls, or too much had to be read,
+is counted as `unknown`.
+
+Order is happens-before (model/order.py). Two accesses that each lie in a hold of the same lock are kept apart
+(model/locks.py). Two that append (O_APPEND) never get the same bytes (`Conflicts.appended`), nor do two writers that
+have the file open from a common ancestor, as a log that is their standard output. Times alone order nothing, but a pair
+of which the manager submitted the later task when the other one was over could not overlap: it is marked `in_time`.
+Accesses that overlap in time have no order. A task that waited for another one is ordered with it, also when that one
+ran again later. What orders the ranks of a parallel program outside of tasks, the messages of MPI, is not recorded:
+their pairs are marked `ranks`, and said to be no more than not known.
 
 Shared memory of two processes outside of tasks, in a run with tasks, belongs to the workflow manager and is left out.
-
-Only known byte ranges are compared: accesses at unknown offsets are counted (`unknown`) and not reported as conflicts.
-So are two writers that have the file open from a common ancestor, as a log that is their standard output
-(inherited.py).
 Reads after the write are no conflict here; whether they were ordered is compared with the declared DAG
-(declared_savings.py).
+(declared_vs_observed.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table
+from tailrace.analyzer.edges.edge_table import WRITE
 from tailrace.analyzer.insights.access_patterns import ranks_of
-from tailrace.analyzer.insights.happens_before import HappensBefore
-from tailrace.analyzer.insights.inherited import Inherited
 from tailrace.analyzer.insights.inputs import Inputs
+from tailrace.analyzer.model import calls
+from tailrace.analyzer.model.calls import LOCKS, OPEN, Calls
+from tailrace.analyzer.model.locks import Locks
+from tailrace.analyzer.model.order import HappensBefore
 from tailrace.analyzer.util import grouping, intervals
+from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.tabular import Tabular
 from tailrace.analyzer.util.types import Bools, Ints, Objects
 
@@ -55,10 +65,13 @@ COLUMNS = [
     "ranks",
 ]
 MAX_PAIRS = 2_000_000
-"""Pairs of accesses that are compared; past it files are left out, and counted."""
-MAX_WALKS = 5_000
-"""Walks of the happens-before graph; past it pairs count as `unchecked`."""
+"""Pairs of accesses that are compared, of bursts and again of calls; past it files are left out, and counted."""
+MAX_WALKED = 10_000_000
+"""Points of the graph that are visited to order pairs of tasks; past it pairs are left out, and counted."""
+MAX_EVENTS = 10_000_000
+"""Calls of the processes whose events are read again; past it files are left out, and counted."""
 WHOLE = np.iinfo(np.int64).max
+_APPEND, _ACCESS_MODE = 0o2000, 0o3  # open(2)
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,170 +81,504 @@ class Conflicts(Tabular):
         the first of the common ranges (start, end), when each access began, overlap (they overlapped in time), in_time
         (the manager submitted the later task when the other one was over), ranks (they are two ranks of parallel
         programs); those that overlapped first, those in time last, then by bytes.
-    unknown: pairs of tasks at one file that nothing orders, and whose offsets are not known.
-    unchecked: pairs past `MAX_PAIRS` and `MAX_WALKS`.
+    unknown: pairs of tasks at one file that nothing orders, and whose bytes or times are not exactly known.
+    unchecked: files past `MAX_PAIRS` and `MAX_EVENTS`, and pairs of tasks past `MAX_WALKED`.
+    appended: file, path, first, second (tasks) that appended to a file at the same time, and that nothing orders.
     """
 
     rows: pd.DataFrame
     unknown: int
     unchecked: int
+    appended: pd.DataFrame
 
 
-def conflicts(inputs: Inputs, order: HappensBefore) -> Conflicts:
+def conflicts(inputs: Inputs) -> Conflicts:
     """The conflicts of a run; see the module's definition."""
-    bursts = _bursts(inputs)
-    pairs, left_out = _pairs(bursts)
-    own = (~inputs.works[bursts["task"].to_numpy()]) & bursts["file"].isin(_shared_memory(inputs)).to_numpy()
-    pairs = pairs[~(own[pairs["a"].to_numpy()] & own[pairs["b"].to_numpy()])].reset_index(drop=True)
-    loose = bursts["loose"].to_numpy()
-    vague = loose[pairs["a"].to_numpy()] | loose[pairs["b"].to_numpy()]
-    met = _meet(inputs, bursts, pairs)
-    shared = _inherited(inputs, bursts, met)
-    met.loc[shared, "bytes"] = 0
-    candidates = met[(met["bytes"] > 0).to_numpy() | vague | shared].reset_index(drop=True)
-    found, unchecked = _unordered(bursts, candidates, order)
-    unknown = found[found["bytes"] == 0]
+    search = _Search(inputs)
+    coarse = search.of_bursts()
+    pairs, crowded = search.pairs(coarse)
+    pairs = pairs.at(search.judged(coarse, pairs)[1])
+    together = search.appended()
+    chosen = np.isin(coarse.file, crowded)
+    chosen[np.concatenate((pairs.one, pairs.other))] = True
+    rows, known = search.exact(coarse.at(chosen), together)
+    pairs, crowded = search.pairs(rows)
+    certain, possible = search.judged(rows, pairs)
+    if known is not None and certain.any() and search.add_edges(rows, known):
+        certain, possible = search.judged(rows, pairs)
+    unsure = pairs.at(possible & ~certain)
+    ends = zip(rows.task[unsure.one].tolist(), rows.task[unsure.other].tolist(), strict=True)
     return Conflicts(
-        _table(inputs, bursts, found[found["bytes"] > 0]), _task_pairs(bursts, unknown), unchecked + left_out
+        rows=_table(inputs, rows, pairs.at(certain)),
+        unknown=len({(min(pair), max(pair)) for pair in ends}),
+        unchecked=search.unchecked + len(crowded),
+        appended=search.unlocked(together, rows),
     )
 
 
-def _shared_memory(inputs: Inputs) -> Ints:
-    """The codes of files in shared memory."""
-    return np.flatnonzero([str(path).startswith("/dev/shm/") for path in inputs.m.paths]).astype(np.int64)
+class _Rows(NamedTuple):
+    """Accesses of ranges of bytes, parallel arrays. whole: a truncation, of all bytes; sure: exactly these bytes were
+    accessed; single: it is one call, else calls at any times from first to last; held, some: the locks that cover all
+    and some of it (numbers of `Locks.sets`)."""
+
+    file: Ints
+    task: Ints
+    who: Ints
+    first: Ints
+    last: Ints
+    start: Ints
+    end: Ints
+    write: Bools
+    whole: Bools
+    sure: Bools
+    single: Bools
+    held: Ints
+    some: Ints
+
+    def at(self, rows: Ints | Bools) -> _Rows:
+        """These rows."""
+        return self._replace(**{name: column[rows] for name, column in self._asdict().items()})
+
+    def and_those(self, other: _Rows) -> _Rows:
+        """These rows and others."""
+        more = other._asdict()
+        return self._replace(**{name: np.concatenate((of, more[name])) for name, of in self._asdict().items()})
 
 
-def _bursts(inputs: Inputs) -> pd.DataFrame:
-    """The accesses of data files: position in the model's bursts, task, file, dir, times, loose, fresh."""
-    data = inputs.m.classed(("data",)) & ~inputs.m.versions.table["stream"].to_numpy()[inputs.m.version]
-    at, size = np.flatnonzero(data), len(inputs.m.table.files)
-    file, way, first, last, who = (
-        inputs.m.bursts[name].to_numpy()[at] for name in ("file", "dir", "first_ns", "last_ns", "who")
-    )
-    task = inputs.of_who[who]
-    # A file that one task wrote before any task read it is the common case, and has no pairs.
-    wrote = way == edge_table.WRITE
-    several = grouping.distinct(file, task, size) > 1
-    writers = grouping.distinct(file[wrote], task[wrote], size)
-    done = grouping.most(file[wrote], last[wrote], size, 0)
-    read = grouping.least(file[~wrote], first[~wrote], size, np.iinfo(np.int64).max)
-    odd = several & ((writers > 1) | ((writers > 0) & (read < done)))
-    kept = odd[file]
-    names = ["file", "dir", "first_ns", "last_ns", "fresh", "loose_bytes", "mapped_bytes", "who"]
-    rows = inputs.m.bursts[names].iloc[at[kept]]
-    rows = rows.assign(burst=at[kept], task=task[kept], loose=rows["loose_bytes"] > 0)
-    result: pd.DataFrame = rows.reset_index(drop=True)
-    return result
+class _Pairs(NamedTuple):
+    """Pairs of rows that may be in conflict: positions."""
+
+    one: Ints
+    other: Ints
+
+    def at(self, rows: Ints | Bools) -> _Pairs:
+        """These pairs."""
+        return _Pairs(self.one[rows], self.other[rows])
 
 
-def _pairs(bursts: pd.DataFrame) -> tuple[pd.DataFrame, int]:
-    """(a, b): positions of accesses of one file by two tasks. b writes; a reads and began before b ended, or writes and
-    began before b did. And how many files were left out."""
-    order = np.lexsort((bursts["first_ns"].to_numpy(), bursts["file"].to_numpy()))
-    file, write = bursts["file"].to_numpy()[order], (bursts["dir"] == edge_table.WRITE).to_numpy()[order]
-    first, last = bursts["first_ns"].to_numpy()[order], bursts["last_ns"].to_numpy()[order]
-    task = bursts["task"].to_numpy()[order]
-    lefts, rights, seen, out = [], [], 0, 0
-    new = np.ones(len(file), dtype=np.bool_)
-    new[1:] = file[1:] != file[:-1]
-    bounds = np.flatnonzero(new)
-    for low, high in pairwise([*bounds.tolist(), len(file)]):
-        writers = np.flatnonzero(write[low:high]) + low
-        if seen + len(writers) * (high - low) > MAX_PAIRS:
-            out += 1
-            continue
-        seen += len(writers) * (high - low)
-        b = np.repeat(writers, high - low)
-        a = np.tile(np.arange(low, high), len(writers))
-        keep = (task[a] != task[b]) & np.where(
-            write[a], (first[a] < first[b]) | ((first[a] == first[b]) & (a < b)), first[a] < last[b]
+class _Search:
+    """The search for conflicts, step by step; unchecked: what was left out so far."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        self.inputs, self.m, self.order = inputs, inputs.m, inputs.order
+        self.locks, self.unchecked = Locks(self.order), 0
+        facts = self.m.table.facts[(self.m.table.facts["what"] == "append").to_numpy(dtype=np.bool_)]
+        process = self.order.lives.process
+        self.appenders = set(zip(process[facts["who"]].tolist(), facts["file"].tolist(), strict=True))
+        """(process, file) of those that only append to it."""
+
+    @cached_property
+    def graph(self) -> HappensBefore:
+        """The order of the run; `add_edges` replaces it."""
+        return self.order.happens_before
+
+    # --- accesses ---
+
+    def of_bursts(self) -> _Rows:
+        """The accesses of data files by the edge table, of files that a task wrote beside others' accesses."""
+        bursts, lost = self.m.bursts, np.iinfo(np.int64).max
+        file, first, last = (bursts[name].to_numpy() for name in ("file", "first_ns", "last_ns"))
+        task, size = self.inputs.of_who[bursts["who"].to_numpy()], len(self.m.table.files)
+        data = self.m.classed(("data",)) & ~self.m.versions.table["stream"].to_numpy()[self.m.version]
+        wrote = data & (bursts["dir"].to_numpy() == WRITE)
+        # A file that one task wrote before any task read it is the common case, and has no pairs.
+        writers = grouping.distinct(file[wrote], task[wrote], size)
+        done = grouping.most(file[wrote], last[wrote], size, 0)
+        read = grouping.least(file[data & ~wrote], first[data & ~wrote], size, lost)
+        odd = (grouping.distinct(file[data], task[data], size) > 1) & ((writers > 1) | ((writers > 0) & (read < done)))
+        return self._rows(*calls.kept(bursts, self.m.table.extents, data & odd[file]))
+
+    def _rows(self, accesses: pd.DataFrame, extents: Intervals) -> _Rows:
+        """Accesses, or bursts, by their ranges: all bytes for a truncation, and for what moved at unknown offsets."""
+        moved = extents.end > extents.start
+        extents = Intervals(*(column[moved] for column in extents))
+        loose, fresh = (np.flatnonzero(accesses[name].to_numpy() > 0) for name in ("loose_bytes", "fresh"))
+        key = [accesses[name].to_numpy()[loose] for name in edge_table.BURST_KEY]
+        of_loose = grouping.groups(grouping.pack(*key))
+        count = (len(extents.group), len(of_loose.at), len(fresh))
+        at = np.concatenate((extents.group, of_loose.first(loose), fresh))
+        kind = np.repeat(("range", "loose", "whole"), count)
+        column = {str(name): accesses[name].to_numpy()[at] for name in accesses}
+        first, last = column["first_ns"].copy(), column["last_ns"].copy()
+        first[kind == "loose"] = of_loose.reduce(np.minimum, accesses["first_ns"].to_numpy()[loose])
+        last[kind == "loose"] = of_loose.reduce(np.maximum, accesses["last_ns"].to_numpy()[loose])
+        # Of a burst it is the first call.
+        begins = (kind == "whole") & (column["calls"] > 0)
+        last[begins] = first[begins]
+        rest = sum(count[1:])
+        nothing = np.zeros(len(at), dtype=np.int64)
+        return _Rows(
+            file=column["file"],
+            task=self.inputs.of_who[column["who"]],
+            who=column["who"],
+            first=first,
+            last=last,
+            start=np.concatenate((extents.start, np.zeros(rest, dtype=np.int64))),
+            end=np.concatenate((extents.end, np.full(rest, WHOLE))),
+            write=column["dir"] == WRITE,
+            whole=kind == "whole",
+            sure=(kind == "whole") | ((kind == "range") & column["exact"] & (column["mapped_bytes"] == 0)),
+            single=(kind == "whole") | ((kind == "range") & (column["calls"] <= 1)),
+            held=nothing,
+            some=nothing,
         )
-        lefts.append(order[a[keep]])
-        rights.append(order[b[keep]])
-    columns = {
-        name: np.concatenate(part) if part else np.empty(0, dtype=np.int64)
-        for name, part in (("a", lefts), ("b", rights))
-    }
-    return pd.DataFrame(columns), out
+
+    def exact(self, coarse: _Rows, together: pd.DataFrame) -> tuple[_Rows, Calls | None]:
+        """The accesses to the same files call by call, as far as they can be read again; else as they are."""
+        lockers = self._tasks_of(self.m.table.functions, "name", LOCKS)
+        kept = together["first"].isin(lockers) & together["second"].isin(lockers)
+        together = together[kept.to_numpy(dtype=np.bool_)]
+        files = np.concatenate((np.repeat(together["file"], 2), coarse.file)).astype(np.int64)
+        tasks = np.concatenate((together[["first", "second"]].to_numpy().ravel(), coarse.task)).astype(np.int64)
+        if self.inputs.run is None or not len(files):
+            return coarse, None
+        chosen, who = self._within_budget(files, tasks)
+        known = calls.read(self.inputs.run, self.m, who, chosen)
+        self.locks = Locks(self.order, known.uses)
+        self._forget_other_writers(known)
+        mine = np.isin(known.accesses["file"].to_numpy(), chosen)
+        rows = self._rows(*calls.kept(known.accesses, known.extents, mine))
+        # What was not found again: a file that a worker copied (edges/staged.py).
+        both = rows.and_those(coarse)
+        key = grouping.pack(both.who, both.file, both.write.astype(np.int64))
+        left = ~np.isin(key[len(rows.file) :], key[: len(rows.file)]) & np.isin(coarse.file, chosen)
+        rows = rows.and_those(coarse.at(left))
+        held, some = self.locks.held(self.order.lives.process[rows.who], rows.first, rows.last)
+        return rows._replace(held=held, some=some), known
+
+    def _tasks_of(self, rows: pd.DataFrame, column: str, values: tuple[str, ...]) -> set[int]:
+        mine = rows["who"].to_numpy(dtype=np.int64)[rows[column].isin(values).to_numpy(dtype=np.bool_)]
+        return set(self.inputs.of_who[mine].tolist())
+
+    def _within_budget(self, files: Ints, tasks: Ints) -> tuple[Ints, Bools]:
+        """The files that are read again, those of few events first, and the actors whose events that takes: those of
+        their tasks, and their ancestors, which may have a lock for them."""
+        counts = self.m.table.counts
+        events = np.zeros(len(self.m.who), dtype=np.int64)
+        np.add.at(events, counts["who"].to_numpy(), counts["calls"].to_numpy())
+        of_task = grouping.sums(self.inputs.of_who, events, len(self.inputs.tasks))
+        users: dict[int, set[int]] = {}
+        for file, task in zip(files.tolist(), tasks.tolist(), strict=True):
+            users.setdefault(file, set()).add(task)
+        chosen, mine, left = list[int](), set[int](), MAX_EVENTS
+        for file in sorted(users, key=lambda file: sum(int(of_task[task]) for task in users[file])):
+            more = sum(int(of_task[task]) for task in users[file] - mine)
+            if more > left:
+                self.unchecked += 1
+                continue
+            chosen.append(file)
+            mine |= users[file]
+            left -= more
+        who = np.isin(self.inputs.of_who, [*mine])
+        parents, process = self.order.shared_files.parents, self.order.lives.process
+        around = set[int]()
+        for line in np.unique(process[who]).tolist():
+            while (line := int(parents[line])) >= 0 and line not in around:
+                around.add(line)
+        for actor in np.flatnonzero(np.isin(process, [*around]) & ~who).tolist():
+            if events[actor] <= left:
+                who[actor] = True
+                left -= int(events[actor])
+        return np.array(chosen, dtype=np.int64), who
+
+    def _forget_other_writers(self, known: Calls) -> None:
+        """Of who opened a file not only to append it is not known which of its writes do."""
+        opened = known.uses[((known.uses["what"] == OPEN) & (known.uses["flags"] >= 0)).to_numpy(dtype=np.bool_)]
+        flags = opened["flags"].to_numpy(dtype=np.int64)
+        other = opened[((flags & _ACCESS_MODE) != 0) & ((flags & _APPEND) == 0)]
+        process = self.order.lives.process[other["who"].to_numpy(dtype=np.int64)].tolist()
+        pairs = set(zip(process, other["file"].tolist(), strict=True))
+        names = self.m.table.files["file"].to_numpy()
+        self.appenders = {key for key in self.appenders if (key[0], calls.base(names[key[1]])) not in pairs}
+
+    # --- pairs ---
+
+    def pairs(self, rows: _Rows) -> tuple[_Pairs, Ints]:
+        """The pairs of two tasks' accesses of the same bytes, one of which writes, and that no lock keeps apart; and
+        the files with more of them than are compared."""
+        appends = self._appends(rows)
+        at = np.flatnonzero(_met(rows, appends))
+        # Calls that differ in their times alone are compared once.
+        kinds = [
+            column[at].astype(np.int64) for name, column in rows._asdict().items() if name not in ("first", "last")
+        ]
+        code, first = grouping.numbered(grouping.pack(*kinds))
+        members = np.argsort(code, kind="stable")
+        begin = np.searchsorted(code[members], np.arange(len(first) + 1))
+        one, other, crowded = self._overlapping(rows.at(at[first]), appends[at[first]])
+        wide = (begin[1:] - begin[:-1])[other]
+        size = (begin[1:] - begin[:-1])[one] * wide
+        fits = np.cumsum(size) <= MAX_PAIRS
+        crowded += np.unique(rows.file[at[first[one[~fits]]]]).tolist()
+        one, other, size, wide = one[fits], other[fits], size[fits], wide[fits]
+        place = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
+        left, right = np.divmod(place, np.repeat(wide, size))
+        ends = (members[np.repeat(begin[end], size) + at_end] for end, at_end in ((one, left), (other, right)))
+        return _Pairs(*(at[end] for end in ends)), np.array(crowded, dtype=np.int64)
+
+    def _overlapping(self, rows: _Rows, appends: Bools) -> tuple[Ints, Ints, list[int]]:
+        by_start = np.lexsort((rows.start, rows.file))
+        begins = np.flatnonzero(grouping.first_of_run(rows.file[by_start])).tolist()
+        found, crowded, left = [(by_start[:0], by_start[:0])], list[int](), MAX_PAIRS
+        for low, high in pairwise([*begins, len(by_start)] if begins else []):
+            mine = by_start[low:high]
+            more = np.searchsorted(rows.start[mine], rows.end[mine]) - np.arange(1, len(mine) + 1)
+            if more.sum() > left:
+                crowded.append(int(rows.file[mine[0]]))
+                continue
+            left -= int(more.sum())
+            one = np.repeat(np.arange(len(mine)), more)
+            other = one + 1 + np.arange(len(one)) - np.repeat(np.cumsum(more) - more, more)
+            one, other = mine[one], mine[other]
+            keep = self._may_conflict(rows, one, other, appends)
+            found.append((one[keep], other[keep]))
+        ones, others = zip(*found, strict=True)
+        return np.concatenate(ones), np.concatenate(others), crowded
+
+    def _appends(self, rows: _Rows) -> Bools:
+        process = self.order.lives.process[rows.who]
+        mine = rows.write & ~rows.whole & np.isin(rows.file, [file for _, file in self.appenders])
+        for at in np.flatnonzero(mine).tolist():
+            mine[at] = (int(process[at]), int(rows.file[at])) in self.appenders
+        result: Bools = mine
+        return result
+
+    def _may_conflict(self, rows: _Rows, one: Ints, other: Ints, appends: Bools) -> Bools:
+        hosts = self.m.who["host"].to_numpy()[rows.who]
+        keep = (rows.task[one] != rows.task[other]) & (rows.write[one] | rows.write[other])
+        keep &= ~(rows.whole[one] & rows.whole[other])
+        # Over a network file system two hosts may get the same end of a file (open(2)).
+        keep &= ~(appends[one] & appends[other] & (hosts[one] == hosts[other]))
+        works, memory = self.inputs.works[rows.task], [str(self.m.paths[f]).startswith("/dev/shm/") for f in rows.file]
+        keep &= works[one] | works[other] | ~np.array(memory, dtype=np.bool_)[one]
+        if self.locks.holds:
+            keep &= ~_each(self.locks.keep_apart, rows.held[one], rows.held[other])
+            keep &= ~(
+                _each(self._both_lock, rows.who[one], rows.who[other], rows.file[one])
+                & ~(rows.sure[one] & rows.sure[other])
+            )
+        result: Bools = keep
+        return result
+
+    def _both_lock(self, one: int, other: int, file: int) -> bool:
+        """Whether two actors lock a file that they have in common: if they map it, they know when."""
+        lockers = self.locks.lockers.get(calls.base(self.m.table.files["file"].iat[file]), set())
+        return lockers.issuperset(self.order.lives.process[[one, other]].tolist())
+
+    # --- order ---
+
+    def judged(self, rows: _Rows, pairs: _Pairs) -> tuple[Bools, Bools]:
+        """Which pairs are in conflict for certain, and which may be."""
+        one, other = pairs
+        early, late = np.where(rows.single, rows.last, rows.first), np.where(rows.single, rows.first, rows.last)
+        # A read, or what a truncation removes, is in conflict with what came later.
+        change = np.where(rows.whole[one] | (rows.write[one] & ~rows.whole[other]), one, other)
+        use = one + other - change
+        both = rows.write[one] & rows.write[other] & ~rows.whole[one] & ~rows.whole[other]
+        possible = both | (rows.first[use] < rows.last[change])
+        certain = possible & (both | (late[use] < early[change])) & rows.sure[one] & rows.sure[other]
+        at = np.flatnonzero(possible)
+        loosely, strictly = self._ordered(rows, pairs.at(at), early, late)
+        possible[at] = ~strictly
+        certain[at] &= ~loosely
+        at = np.flatnonzero(certain)
+        certain[at] = ~_each(self.locks.keep_apart, rows.some[one[at]], rows.some[other[at]])
+        at = np.flatnonzero(certain & both)
+        process = self.order.lives.process[rows.who]
+        certain[at] = ~_each(
+            self.order.shared_files.is_shared, process[one[at]], process[other[at]], rows.file[one[at]]
+        )
+        again = self._reads_under_lock(rows)
+        for at in np.flatnonzero(certain & ~both & (rows.held[change] > 0)).tolist():
+            possible[at] = not self._is_read_again(rows, int(use[at]), int(change[at]), again)
+        return certain & possible, possible
+
+    def _reads_under_lock(self, rows: _Rows) -> dict[tuple[int, int], list[int]]:
+        """(who, file) -> reads within holds, by time."""
+        found: dict[tuple[int, int], list[int]] = {}
+        mine = np.flatnonzero(~rows.write & (rows.held > 0))
+        for at in mine[np.argsort(rows.first[mine], kind="stable")].tolist():
+            found.setdefault((int(rows.who[at]), int(rows.file[at])), []).append(at)
+        return found
+
+    def _is_read_again(self, rows: _Rows, read: int, write: int, again: dict[tuple[int, int], list[int]]) -> bool:
+        """Whether who read without a lock read the same bytes again under one that keeps the writer apart: SQLite does
+        so with the head of a database, as does whoever looks before they lock."""
+        low, high = max(rows.start[read], rows.start[write]), min(rows.end[read], rows.end[write])
+        return any(
+            rows.first[at] >= rows.last[read]
+            and rows.start[at] <= low
+            and high <= rows.end[at]
+            and self.locks.keep_apart(int(rows.held[at]), int(rows.held[write]))
+            for at in again.get((int(rows.who[read]), int(rows.file[read])), ())
+        )
+
+    def _ordered(self, rows: _Rows, pairs: _Pairs, early: Ints, late: Ints) -> tuple[Bools, Bools]:
+        """Whether each pair is ordered if each access came at the best of its times for that, and at the worst."""
+        swap = rows.first[pairs.one] > rows.first[pairs.other]
+        one, other = np.where(swap, pairs.other, pairs.one), np.where(swap, pairs.one, pairs.other)
+        loosely, strictly = (np.ones(len(one), dtype=np.bool_) for _ in range(2))
+        groups = grouping.groups(grouping.pack(rows.task[other], rows.task[one]))
+        for low, high in pairwise([*groups.at.tolist(), len(one)]):
+            at = groups.order[low:high]
+            x, y = one[at], other[at]
+            first, then = int(rows.task[x[0]]), int(rows.task[y[0]])
+            if self.order.nested(first, then):
+                continue
+            if self.graph.walked > MAX_WALKED:
+                self.unchecked += 1
+                continue
+            strictly[at] = loosely[at] = self._before(first, rows.last[x], then, rows.first[y])
+            if self.order.ran_again(then):
+                again = (rows.last[x] <= rows.first[y]) & self._after(then, rows.last[y], first, rows.first[x])
+                strictly[at] |= again
+                loosely[at] |= again
+            if not (rows.single[x] & rows.single[y]).all():
+                loosely[at] |= self._before(first, early[x], then, late[y]) | self._before(
+                    then, early[y], first, late[x]
+                )
+        return loosely, strictly
+
+    def _before(self, first: int, over: Ints, then: int, begun: Ints) -> Bools:
+        return (over <= begun) & self._after(first, over, then, begun)
+
+    def _after(self, first: int, over: Ints, then: int, begun: Ints) -> Bools:
+        """Whether what one task did up to its times happened before what the other one did from its times on."""
+        return begun >= self.graph.earliest(first, over, then)
+
+    def add_edges(self, rows: _Rows, known: Calls) -> bool:
+        """Adds what calls that were read again tell of order; False: nothing."""
+        used = set(zip(rows.held.tolist(), rows.file.tolist(), rows.write.tolist(), strict=True))
+        edges = (calls.messages(self.order, known, self.inputs.works), self.locks.handed_on(used))
+        more = [one for one in edges if len(one.source)]
+        self.graph = self.graph.with_edges(*more)
+        return bool(more)
+
+    # --- appends ---
+
+    def appended(self) -> pd.DataFrame:
+        """`Conflicts.appended`, with those that a lock keeps apart."""
+        bursts = self.m.bursts
+        mine = self.m.classed(("data",)) & np.isin(bursts["file"].to_numpy(), [file for _, file in self.appenders])
+        wrote = bursts[mine & (bursts["dir"] == WRITE).to_numpy() & (bursts["bytes"] > 0).to_numpy()]
+        process = self.order.lives.process[wrote["who"].to_numpy()].tolist()
+        appends = [key in self.appenders for key in zip(process, wrote["file"].tolist(), strict=True)]
+        wrote = wrote[np.array(appends, dtype=np.bool_)].assign(
+            task=lambda of: self.inputs.of_who[of["who"].to_numpy()]
+        )
+        spans = wrote.groupby(["file", "task"], as_index=False).agg(
+            first_ns=("first_ns", "min"), last_ns=("last_ns", "max")
+        )
+        found = []
+        for file, tasks in spans.sort_values(["file", "first_ns"], kind="stable").groupby("file"):
+            last, until = -1, 0
+            for task, first_ns, last_ns in zip(
+                *(tasks[n].tolist() for n in ("task", "first_ns", "last_ns")), strict=True
+            ):
+                ends = (last, task) if last >= 0 and first_ns < until else None
+                if ends and not self.order.nested(*ends) and not self.graph.before(last, until, task, first_ns):
+                    found.append((file, *ends))
+                last, until = (task, last_ns) if last < 0 or last_ns > until else (last, until)
+        made = pd.DataFrame(found, columns=["file", "first", "second"]).astype(np.int64)
+        result: pd.DataFrame = made.assign(path=self.m.paths[made["file"].to_numpy()])
+        return result
+
+    def unlocked(self, together: pd.DataFrame, rows: _Rows) -> pd.DataFrame:
+        """The pairs that no lock keeps apart."""
+        sets: dict[tuple[int, int], set[int]] = {}
+        wrote = rows.at(rows.write)
+        for file, task, held in zip(wrote.file.tolist(), wrote.task.tolist(), wrote.held.tolist(), strict=True):
+            sets.setdefault((file, task), set()).add(held)
+        apart = [
+            all(self.locks.keep_apart(a, b) for a in sets[file, first] for b in sets[file, second])
+            if (file, first) in sets and (file, second) in sets
+            else False
+            for file, first, second in zip(*(together[n].tolist() for n in ("file", "first", "second")), strict=True)
+        ]
+        kept: pd.DataFrame = together[~np.array(apart, dtype=np.bool_)].reset_index(drop=True)
+        return kept
 
 
-def _meet(inputs: Inputs, bursts: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
-    """`pairs` with bytes, start, end: how many bytes both touched, and the first range of them."""
-    extents = inputs.m.table.extents
-    at = np.searchsorted(extents.group, np.arange(len(inputs.m.bursts) + 1))
-    ranges = np.column_stack((extents.start, extents.end))
-    burst, fresh = bursts["burst"].to_numpy(), bursts["fresh"].to_numpy()
-    everything = np.array([[0, WHOLE]], dtype=np.int64)
-    rows = np.zeros((len(pairs), 3), dtype=np.int64)
-    for i, (a, b) in enumerate(zip(pairs["a"].tolist(), pairs["b"].tolist(), strict=True)):
-        left, right = (ranges[at[burst[x]] : at[burst[x] + 1]] for x in (a, b))
-        # Truncation removes every byte.
-        common = intervals.intersect(left, everything if fresh[b] else right)
-        if len(common):
-            rows[i] = intervals.total(common), common[0, 0], common[0, 1]
-    met: pd.DataFrame = pairs.assign(bytes=rows[:, 0], start=rows[:, 1], end=rows[:, 2])
+def _each(test: Callable[..., bool], *columns: Ints) -> Bools:
+    """The test of each row of integers; once for equal ones."""
+    code, first = grouping.numbered(grouping.pack(*columns))
+    found = [test(*(int(column[at]) for column in columns)) for at in first.tolist()]
+    return np.array(found, dtype=np.bool_)[code]
+
+
+def _met(rows: _Rows, appends: Bools) -> Bools:
+    """The rows with bytes that two tasks access, one of which writes, and not both by appending."""
+    if not len(rows.file):
+        return np.zeros(0, dtype=np.bool_)
+    tasks = int(rows.task.max()) + 1
+    group = rows.file * tasks + rows.task
+    kinds = (rows.start >= 0, ~rows.write, rows.write, rows.write & ~appends)
+    united = [intervals.union(intervals.make(group[of], rows.start[of], rows.end[of])) for of in kinds]
+    file = np.concatenate([np.tile(of.group // tasks, 2) for of in united])
+    point = np.concatenate([when for of in united for when in (of.start, of.end)])
+    kind = np.repeat(np.arange(len(kinds)), [2 * len(of.group) for of in united])
+    step = np.concatenate([np.repeat((1, -1), len(of.group)) for of in united])
+    by_place = np.lexsort((point, file))
+    file, point = file[by_place], point[by_place]
+    users, reads, writes, others = (np.cumsum(np.where(kind == of, step, 0)[by_place])[:-1] for of in range(len(kinds)))
+    between = (point[1:] > point[:-1]) & (file[1:] == file[:-1])
+    hot = np.flatnonzero(between & (users > 1) & ((others > 0) | ((writes > 0) & (reads > 0))))
+    met = np.zeros(len(group), dtype=np.bool_)
+    by_file = np.argsort(rows.file, kind="stable")
+    for one in np.unique(file[hot]).tolist():
+        low, high = np.searchsorted(rows.file[by_file], (one, one + 1))
+        mine = by_file[low:high]
+        begin, end = (point[hot[file[hot] == one] + at] for at in range(2))
+        at = np.searchsorted(begin, rows.end[mine]) - 1
+        met[mine] = (at >= 0) & (end[at] > rows.start[mine])
     return met
 
 
-def _inherited(inputs: Inputs, bursts: pd.DataFrame, met: pd.DataFrame) -> Bools:
-    """Which pairs of writes went to a file that both processes have open from a common ancestor."""
-    inherited = Inherited(inputs)
-    write = (bursts["dir"] == edge_table.WRITE).to_numpy()[met["a"].to_numpy()]
-    shared = np.zeros(len(met), dtype=np.bool_)
-    who, file = (bursts[name].to_numpy() for name in ("who", "file"))
-    a, b = met["a"].to_numpy(), met["b"].to_numpy()
-    for i in np.flatnonzero(write & (met["bytes"] > 0).to_numpy()).tolist():
-        shared[i] = inherited.is_shared(int(who[a[i]]), int(who[b[i]]), int(file[a[i]]))
-    return shared
-
-
-def _unordered(bursts: pd.DataFrame, rows: pd.DataFrame, order: HappensBefore) -> tuple[pd.DataFrame, int]:
-    """The candidates that nothing orders, and how many were not checked."""
-    task, first, last = (bursts[name].to_numpy() for name in ("task", "first_ns", "last_ns"))
-    a, b = rows["a"].to_numpy(), rows["b"].to_numpy()
-    overlap = (first[a] < last[b]) & (first[b] < last[a])
-    keep, in_time = overlap.copy(), np.zeros_like(overlap)
-    unchecked = walks = 0
-    for i in np.flatnonzero(~overlap).tolist():
-        early, late = (a[i], b[i]) if last[a[i]] <= first[b[i]] else (b[i], a[i])
-        if walks >= MAX_WALKS and not order.known(int(task[early]), int(last[early])):
-            unchecked += 1
-            continue
-        walks += 1
-        keep[i] = not (
-            order.before(int(task[early]), int(last[early]), int(task[late]), int(first[late]))
-            or order.ran_again(int(task[late]), int(last[late]), int(task[early]), int(first[early]))
-        )
-        in_time[i] = order.apart(int(task[early]), int(task[late]))
-    return rows.assign(overlap=overlap, in_time=in_time)[keep], unchecked
-
-
-def _table(inputs: Inputs, bursts: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """One row a (kind, file, two tasks), the largest of its accesses."""
-    a, b = rows["a"].to_numpy(), rows["b"].to_numpy()
-    writes = (bursts["dir"].to_numpy() == edge_table.WRITE)[a]
-    overlap = rows["overlap"].to_numpy()
+def _table(inputs: Inputs, rows: _Rows, pairs: _Pairs) -> pd.DataFrame:
+    """One row a (kind, file, two tasks), with all bytes of its pairs, and the times of one, rather that overlapped."""
+    one, other = pairs
+    # The reader is the first; of two writers who began before.
+    swap = np.where(rows.write[one] == rows.write[other], rows.first[one] > rows.first[other], rows.write[one])
+    one, other = np.where(swap, other, one), np.where(swap, one, other)
+    overlap = (rows.first[one] < rows.last[other]) & (rows.first[other] < rows.last[one])
+    kind = np.where(rows.write[one], WRITERS, np.where(overlap, DURING, BEFORE)).astype(object)
+    ends = [np.minimum(rows.task[one], rows.task[other]), np.maximum(rows.task[one], rows.task[other])]
+    group, _ = grouping.numbered(grouping.pack(kind, rows.file[one], *ends))
+    start, end = np.maximum(rows.start[one], rows.start[other]), np.minimum(rows.end[one], rows.end[other])
+    size = int(group.max(initial=-1)) + 1
+    united = intervals.union(intervals.make(group, start, end))
+    by_time = np.lexsort((np.maximum(rows.first[one], rows.first[other]), ~overlap, group))
+    at = by_time[grouping.first_of_run(group[by_time])] if len(group) else by_time
+    range_at = np.searchsorted(united.group, np.arange(size))
+    first, second = rows.task[one[at]], rows.task[other[at]]
+    times = rows.first[one[at]], rows.first[other[at]]
+    earlier = (times[0] <= times[1]).tolist()
+    apart = inputs.order.apart
+    in_time = [
+        apart(a, b) if e else apart(b, a) for a, b, e in zip(first.tolist(), second.tolist(), earlier, strict=True)
+    ]
+    rank = _ranks(inputs)
     out = pd.DataFrame(
         {
-            "kind": np.where(writes, WRITERS, np.where(overlap, DURING, BEFORE)),
-            "file": bursts["file"].to_numpy()[a],
-            "first": bursts["task"].to_numpy()[a],
-            "second": bursts["task"].to_numpy()[b],
-            "bytes": rows["bytes"].to_numpy(),
-            "start": rows["start"].to_numpy(),
-            "end": rows["end"].to_numpy(),
-            "first_ns": bursts["first_ns"].to_numpy()[a],
-            "second_ns": bursts["first_ns"].to_numpy()[b],
-            "overlap": overlap,
-            "in_time": rows["in_time"].to_numpy(),
+            "kind": kind[at],
+            "path": inputs.m.paths[rows.file[one[at]]],
+            "file": rows.file[one[at]],
+            "first": first,
+            "second": second,
+            "bytes": intervals.length(united, size),
+            "start": united.start[range_at],
+            "end": united.end[range_at],
+            "first_ns": times[0],
+            "second_ns": times[1],
+            "overlap": overlap[at],
+            "in_time": np.array(in_time, dtype=np.bool_),
+            "ranks": (rank[first] != "") & (rank[second] != "") & (rank[first] != rank[second]),
         }
     )
-    rank = _ranks(inputs)
-    one, other = (rank[out[end].to_numpy()] for end in ("first", "second"))
-    out["ranks"] = (one != "") & (other != "") & (one != other)
-    out["path"] = inputs.m.paths[out["file"].to_numpy()]
-    out = out.sort_values(["overlap", "in_time", "bytes"], ascending=[False, True, False], kind="stable")
-    result: pd.DataFrame = out.drop_duplicates(["kind", "file", "first", "second"])[COLUMNS].reset_index(drop=True)
+    by = ["overlap", "in_time", "bytes"]
+    result: pd.DataFrame = out.sort_values(by, ascending=[False, True, False], kind="stable", ignore_index=True)[
+        COLUMNS
+    ]
     return result
 
 
@@ -241,8 +588,3 @@ def _ranks(inputs: Inputs) -> Objects:
     found[inputs.of_who] = ranks_of(inputs)
     found[(inputs.tasks["task"] != "").to_numpy(dtype=np.bool_)] = ""
     return found
-
-
-def _task_pairs(bursts: pd.DataFrame, pairs: pd.DataFrame) -> int:
-    task = bursts["task"].to_numpy()
-    return len(set(zip(task[pairs["a"].to_numpy()].tolist(), task[pairs["b"].to_numpy()].tolist(), strict=True)))

@@ -44,9 +44,9 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table
-from tailrace.analyzer.insights.inputs import DATA, Inputs
-from tailrace.analyzer.insights.order import DECLARED, INSIDE
+from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.insights.resource_waits import ResourceWaits
+from tailrace.analyzer.model.order import DATA, DECLARED, INSIDE
 from tailrace.analyzer.util import csr, intervals
 from tailrace.analyzer.util.tabular import Tabular
 from tailrace.analyzer.util.types import Ints

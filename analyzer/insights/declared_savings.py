@@ -1,8 +1,7 @@
 """The declared DAG compared with the observed one (declared_vs_observed.py), with the cost of each difference.
 
     undeclared      data passed and no dependency was declared for it. `order` says what puts the producer first
-                    (declared_vs_observed.py); here processes count, too: a `flux run` that a script waited for. With
-                    nothing, it is a race, with the right order in this run.
+                    (model/order.py). With nothing, it is a race, with the right order in this run.
     empty           a dependency by a file over which no data passed to a task that ran, and did not fail. Without it
                     the consumer could have begun earlier: `saved_ns` is by how much the run's longest chain of tasks
                     would be shorter, `together_ns` the same for all such dependencies at once.
@@ -17,17 +16,15 @@ nothing.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table
-from tailrace.analyzer.insights.happens_before import HappensBefore
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import outcomes
-from tailrace.analyzer.model.declared_vs_observed import AWAITED, IN_TIME, NONE, WORKFLOW_OF, worst_first
 from tailrace.analyzer.util import csr
 from tailrace.analyzer.util.tabular import Tabular
 from tailrace.analyzer.util.types import Ints
@@ -40,7 +37,7 @@ STATES = ("never touched", "written, not read", "read, not written", "touched by
 @dataclass(frozen=True, repr=False)
 class Declared(Tabular):
     """
-    table: `declared_vs_observed.compare_declared` of the run, with the order that processes add.
+    table: `declared_vs_observed.compare_declared` of the run.
     undeclared: its rows with status "undeclared", by bytes.
     empty: rows with status "not observed" of consumers that succeeded, and saved_ns (-1 where it was not computed); the
     largest saving first.
@@ -55,33 +52,17 @@ class Declared(Tabular):
     untouched: pd.DataFrame
 
 
-def declared(inputs: Inputs, order: Callable[[], HappensBefore]) -> Declared:
-    """Declared against observed; empty tables where nothing was declared. `order` is asked for only where needed."""
-    if len(inputs.declared) == 0:
+def declared(inputs: Inputs) -> Declared:
+    """Declared against observed; empty tables where nothing was declared."""
+    table = inputs.declared
+    if len(table) == 0:
         nothing: pd.DataFrame = pd.DataFrame(columns=["status", "saved_ns"])
-        return Declared(inputs.declared, nothing, nothing, 0, untouched(inputs))
-    table = _with_processes(inputs, order)
+        return Declared(table, nothing, nothing, 0, untouched(inputs))
     undeclared = table[table["status"] == "undeclared"].sort_values(
         "bytes", ascending=False, kind="stable", ignore_index=True
     )
     empty, together_ns = savings(inputs)
     return Declared(table, undeclared, empty, together_ns, untouched(inputs))
-
-
-def _with_processes(inputs: Inputs, order: Callable[[], HappensBefore]) -> pd.DataFrame:
-    """`Inputs.declared`, with `order` where a process that ended was waited for, or a pipe or socket leads from the
-    producer's end to the consumer's begin."""
-    table = inputs.declared
-    open_rows = np.flatnonzero(table["order"].isin((IN_TIME, NONE)).to_numpy())
-    orders = table["order"].tolist()
-    place = {(str(r.workflow), str(r.task)): i for i, r in enumerate(inputs.tasks.itertuples()) if r.task}
-    start, end = (inputs.tasks[name].tolist() for name in ("start_ns", "end_ns"))
-    for at in open_rows.tolist():
-        row = table.iloc[at]
-        producer, consumer = (place.get((str(row[w]), str(row[name])), -1) for name, w in WORKFLOW_OF.items())
-        if producer >= 0 and consumer >= 0 and order().before(producer, end[producer], consumer, start[consumer]):
-            orders[at] = AWAITED
-    return worst_first(table.assign(order=pd.Series(orders, index=table.index, dtype=object)))
 
 
 def savings(inputs: Inputs) -> tuple[pd.DataFrame, int]:

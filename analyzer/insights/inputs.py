@@ -3,8 +3,8 @@
     Model (dataflow.py) --inputs_of()--> tasks, hand-overs, busy times
 
 A *task* here is a task tag, or a process without a task tag. A *hand-over* is an order that the trace shows between
-two tasks, with two times: `given_ns`, from which on the producer did not keep the consumer waiting, and `taken_ns`,
-when the consumer took it.
+two tasks (model/order.py), with two times: `given_ns`, from when on the producer did not keep the consumer waiting,
+and `taken_ns`, when the consumer took it.
 
     data    the consumer read bytes that the producer wrote. Read after the last write: given at the end of that write,
             taken when the read began. Read while it was written (a pipe, a growing file): two rows, from first write to
@@ -12,7 +12,7 @@ when the consumer took it.
             producer spent more of that time blocked on streams than the consumer: then the reader was the slower one.
     fork    the producer made the consumer's process
     exit    the producer's process ended and the consumer waited for it
-    declared, inside    declared by a workflow manager (order.py)
+    declared, inside    declared by a workflow manager
 
 In a run with tags an untagged process is no task but the *manager*: it starts tasks, waits for them and hands on what
 they made, and none of it is work (`Inputs.works`).
@@ -30,11 +30,12 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table
-from tailrace.analyzer.insights import order, process_tree
-from tailrace.analyzer.insights.order import Order
-from tailrace.analyzer.insights.process_tree import Lives
+from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model import dataflow, outcomes, own_time, tries
+from tailrace.analyzer.model import order as orders
 from tailrace.analyzer.model.dataflow import Model
+from tailrace.analyzer.model.order import Order
+from tailrace.analyzer.model.process_tree import Lives
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import with_stage
@@ -45,9 +46,6 @@ from tailrace.analyzer.util.types import Bools, Ints
 FLOOR_BYTES = 4 << 10
 """Fewer bytes than this are no finding: the kernel reads, caches and stores files by pages (4 KiB), so that a part of a
 page costs as much as the whole."""
-DATA = "data"
-HANDOVER = ["producer", "consumer", "via", "version", "bytes", "given_ns", "taken_ns", "since_ns"]
-"""since_ns: where a hand-over lasted from first write to last read, its begin; else `given_ns`."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,9 +57,10 @@ class Inputs(Tabular):
         exe, label, ...) and start_ns, end_ns (ns since the epoch), stage_code (position in `stages`), active (it moved
         data), processes (how many).
     works: whether each task has a stage or task tag; True for all where none has.
-    order: the declared order.
+    order: what orders the tasks.
+    run: where events can be read again; None: a model alone.
     stages: the activities of level `stage`.
-    handovers: columns `HANDOVER` and held, int64 but via; producer and consumer are positions in `tasks`, version is a
+    handovers: those of `Order.handovers`, and held; producer and consumer are positions in `tasks`, version is a
         position in `m.versions.table` or -1.
     of_who: the task of each actor; lives: when each was seen.
     unresolved: hand-overs with contradictory times.
@@ -80,6 +79,7 @@ class Inputs(Tabular):
     end_ns: int
     works: Bools
     order: Order
+    run: AnalyzedRun | None = None
     declared: pd.DataFrame = field(default_factory=pd.DataFrame)
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
 
@@ -138,17 +138,20 @@ class Inputs(Tabular):
         return str(self.stages["stage"].iat[int(self.tasks["stage_code"].to_numpy()[task])])
 
 
-def inputs_of(m: Model, declared: pd.DataFrame | None = None, **tables: pd.DataFrame) -> Inputs:
+def inputs_of(
+    m: Model, declared: pd.DataFrame | None = None, run: AnalyzedRun | None = None, **tables: pd.DataFrame
+) -> Inputs:
     """The inputs of a model.
 
     Args:
         declared: `declared_vs_observed.compare_declared` of the run.
+        run: the model's.
         tables: other tables of the run (declared_tasks, declared_waits, declared_files, declared_deps, outcomes,
             command_ends, ranks, call_places, declared_tries).
     """
-    of_who, tasks = dataflow.activities(m, "task")
+    order = Order(m, tables) if run is None else orders.of_run(run, m)
+    of_who, tasks = order.of_who, order.tasks.copy()
     stage_of_who, stages = dataflow.activities(m, "stage")
-    tasks = _timed(m, of_who, tasks)
     stage = np.zeros(len(tasks), dtype=np.int64)
     stage[of_who] = stage_of_who
     tasks["stage_code"] = stage
@@ -156,12 +159,7 @@ def inputs_of(m: Model, declared: pd.DataFrame | None = None, **tables: pd.DataF
     tagged[of_who[(m.who["stage"] + m.who["task"] != "").to_numpy(dtype=np.bool_)]] = True
     processes = m.who[PROCESS].assign(task=of_who).drop_duplicates()
     tasks["processes"] = np.bincount(processes["task"].to_numpy(dtype=np.int64), minlength=len(tasks))
-    lives = process_tree.lives_of(m)
-    declared_order = Order(declared, tables.get("declared_tasks"), tables.get("declared_waits"))
-    waited = order.handovers(declared_order, tasks)
-    dry = pd.concat([process_tree.handovers(m, of_who, lives), waited], ignore_index=True)
-    dry = dry.assign(version=np.int64(-1), bytes=np.int64(0), since_ns=dry["given_ns"])[HANDOVER]
-    rows = pd.concat([data_handovers(m, of_who), dry], ignore_index=True)
+    rows = order.handovers()
     # A task is as long as its first and last event, so a hand-over outside of it is the same contradiction.
     forward = (rows["taken_ns"] >= rows["given_ns"]).to_numpy() & (rows["producer"] != rows["consumer"]).to_numpy()
     unresolved = int((rows["taken_ns"] < rows["given_ns"]).sum())
@@ -175,13 +173,14 @@ def inputs_of(m: Model, declared: pd.DataFrame | None = None, **tables: pd.DataF
         stages=stages,
         handovers=rows.assign(held=_held(rows, cover_of(united, (edge_table.STREAM,), len(tasks)))),
         of_who=of_who,
-        lives=lives,
+        lives=order.lives,
         unresolved=unresolved,
         busy=united,
         start_ns=int(tasks["start_ns"].min()) if len(tasks) else 0,
         end_ns=int(tasks["end_ns"].max()) if len(tasks) else 0,
         works=tagged if tagged.any() else ~tagged,
-        order=declared_order,
+        order=order,
+        run=run,
         declared=declared if declared is not None else pd.DataFrame(),
         tables=tables,
     )
@@ -199,62 +198,3 @@ def _held(rows: pd.DataFrame, stream: intervals.Cover) -> Bools:
     since, taken = rows["since_ns"].to_numpy(), rows["taken_ns"].to_numpy()
     blocked = [stream.inside(rows[end].to_numpy(), since, taken) for end in ("producer", "consumer")]
     return np.asarray((since == rows["given_ns"].to_numpy()) | (blocked[0] <= blocked[1]), dtype=np.bool_)
-
-
-def _timed(m: Model, of_who: Ints, tasks: pd.DataFrame) -> pd.DataFrame:
-    counts = m.table.counts
-    by_task = counts.groupby(of_who[counts["who"].to_numpy()])
-    every = range(len(tasks))
-    start = by_task["first_ns"].min().reindex(every, fill_value=0)
-    timed: pd.DataFrame = tasks.assign(
-        start_ns=start.to_numpy(dtype=np.int64),
-        end_ns=by_task["last_ns"].max().reindex(every, fill_value=0).to_numpy(dtype=np.int64),
-    )
-    return timed
-
-
-# --- data ------------------------------------------------------------------------------------------------------------
-
-
-def writes(m: Model, of_who: Ints) -> pd.DataFrame:
-    """(task, version) -> first_ns, last_ns, bytes of what it wrote there."""
-    wrote = m.bursts["dir"].to_numpy() == edge_table.WRITE
-    rows = m.bursts.loc[wrote, ["first_ns", "last_ns", "bytes"]]
-    rows = rows.assign(task=of_who[m.bursts["who"].to_numpy()[wrote]], version=m.version[wrote])
-    sums: pd.DataFrame = rows.groupby(["task", "version"]).agg({"first_ns": "min", "last_ns": "max", "bytes": "sum"})
-    return sums
-
-
-def data_handovers(m: Model, of_who: Ints) -> pd.DataFrame:
-    """Handovers of kind `data` (`HANDOVER`), those that the times contradict included."""
-    flows = dataflow.flow_table(m, "task")
-    flows = flows[flows["producer"] >= 0].reset_index(drop=True)
-    wrote = writes(m, of_who)
-    at = _write_of(m, flows, wrote)
-    begun, done = (wrote[name].to_numpy()[at] for name in ("first_ns", "last_ns"))
-    first, last = flows["first_ns"].to_numpy(), flows["last_ns"].to_numpy()
-    after = done <= first
-    rows = flows[["producer", "consumer", "version", "bytes"]].assign(via=DATA)
-    whole = rows.assign(given_ns=done, taken_ns=first, since_ns=done)[after & (at >= 0)]
-    during = ~after & (at >= 0)
-    head = rows.assign(given_ns=begun, taken_ns=first, since_ns=begun, bytes=0)[during & (begun <= first)]
-    tail = rows.assign(given_ns=done, taken_ns=last, since_ns=begun)[during]
-    # Where the writer went on after the reader, only its writes before the reader's end were read.
-    tail["given_ns"] = np.where(tail["given_ns"] <= tail["taken_ns"], tail["given_ns"], begun[tail.index])
-    result: pd.DataFrame = pd.concat([whole, head, tail], ignore_index=True)[HANDOVER]
-    return result
-
-
-def _write_of(m: Model, flows: pd.DataFrame, wrote: pd.DataFrame) -> Ints:
-    """The row of `wrote` for each flow: the producer's write of the version, or of the one that it continues."""
-    base = m.versions.table["base"].to_numpy()
-    at = np.full(len(flows), -1, dtype=np.int64)
-    version = flows["version"].to_numpy().copy()
-    producer = flows["producer"].to_numpy()
-    open_rows = np.arange(len(flows))
-    while len(open_rows):
-        pairs = pd.MultiIndex.from_arrays([producer[open_rows], version[open_rows]])
-        at[open_rows] = wrote.index.get_indexer(pairs)
-        open_rows = open_rows[(at[open_rows] < 0) & (base[version[open_rows]] >= 0)]
-        version[open_rows] = base[version[open_rows]]
-    return at

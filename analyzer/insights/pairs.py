@@ -20,8 +20,9 @@ import pandas as pd
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights import whatif
 from tailrace.analyzer.insights.critical import Critical
-from tailrace.analyzer.insights.inputs import DATA, FLOOR_BYTES, Inputs
+from tailrace.analyzer.insights.inputs import FLOOR_BYTES, Inputs
 from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.model.order import DATA
 from tailrace.analyzer.util.types import Array, Ints
 
 ESTIMATED = 10

@@ -3,14 +3,15 @@
     Inputs --Scene--> play(Change) --> Play (replay.py)
 
 What a task waits for comes from the hand-overs (inputs.py), the declarations, and, in a run that declares no tasks,
-from the order in which its programs started tasks (program_order.py). Of two tasks of which one was over before the
+from the order in which its programs (scripts, `make`, a pool of threads) started tasks: one that started a task while
+none of the others that it had started ran had waited for those before, and one that started it while others ran is
+taken to have had no reason to wait but for a worker. Of two tasks of which one was over before the
 other began, the end counts; else the moments at which one gave and the other took.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -18,13 +19,11 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table
-from tailrace.analyzer.insights import order, process_tree
-from tailrace.analyzer.insights.happens_before import HappensBefore
-from tailrace.analyzer.insights.inputs import DATA, Inputs, cover_of, writes
-from tailrace.analyzer.insights.order import DECLARED, INSIDE, Order
-from tailrace.analyzer.insights.program_order import program_order
+from tailrace.analyzer.insights.inputs import Inputs, cover_of
 from tailrace.analyzer.insights.replay import Lag, Play, Player, Task, Workers, lags_of
-from tailrace.analyzer.model.declared_vs_observed import Task as TaskName
+from tailrace.analyzer.model.order import DATA, DECLARED, INSIDE, writes
+from tailrace.analyzer.model.order import Task as TaskName
+from tailrace.analyzer.model.process_tree import EXIT, FORK
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.types import Bools, Ints
 
@@ -60,9 +59,8 @@ class Scene:
     workers_of: host -> how many it had. hosts: on how many hosts tasks ran.
     """
 
-    def __init__(self, inputs: Inputs, order_of: Callable[[], HappensBefore]) -> None:
+    def __init__(self, inputs: Inputs) -> None:
         self.inputs = inputs
-        self._order_of = order_of
         self.start = inputs.tasks["start_ns"].to_numpy(dtype=np.int64)
         self.end = inputs.tasks["end_ns"].to_numpy(dtype=np.int64)
         self.works = inputs.works
@@ -77,7 +75,7 @@ class Scene:
         self.workers_of = self._count_workers()
         most = max(self.workers_of.values(), default=0)
         self.workers = most if self.managed or most > 1 else None
-        self.program = [] if self.managed or not self.tagged else program_order(inputs, self.first_actor)
+        self.program = [] if self.managed or not self.tagged else _program_order(inputs, self.first_actor)
         kinds = (edge_table.READ, edge_table.WRITE)
         self.io = cover_of(inputs.busy, kinds, len(inputs.tasks))
         self._streams_from = writes(inputs.m, inputs.of_who)
@@ -159,16 +157,12 @@ class Scene:
                 self._stream(given, p, c, int(version))
             elif self.end[p] <= self.start[c]:
                 given.after(p, c)
-            elif (via == DATA and held) or via in (process_tree.FORK, process_tree.EXIT, DECLARED):
+            elif (via == DATA and held) or via in (FORK, EXIT, DECLARED):
                 given.within(p, at, c, taken)
 
     def _declared_but(self, dropped: frozenset[tuple[str, str, str]]) -> pd.DataFrame:
-        table = self.inputs.declared
-        keys = list(zip(*(table[n].fillna("").astype(str) for n in ("workflow", "producer", "consumer")), strict=True))
-        kept = table[[key not in dropped for key in keys]]
-        tables = self.inputs.tables
-        again = Order(kept, tables.get("declared_tasks"), tables.get("declared_waits"))
-        rows = order.handovers(again, self.inputs.tasks)
+        order = self.inputs.order
+        rows = order.declared_handovers([(p, c) for p, c in order.pairs if (*p, c[1]) not in dropped])
         rows = rows[((rows["via"] == DECLARED) & (rows["taken_ns"] >= rows["given_ns"])).to_numpy()]
         marked: pd.DataFrame = rows.assign(version=-1, streamed=False, held=True)
         return marked
@@ -215,7 +209,7 @@ class Scene:
 
     def _waited_by_script(self, task: int, at: int, ends: list[tuple[int, int]]) -> list[int]:
         until = bisect_right(ends, (at, len(self.start)))
-        before = self._order_of().before
+        before = self.inputs.order.happens_before.before
         return [
             t for end, t in ends[max(until - LOOKED_BACK, 0) : until] if before(t, end, task, int(self.start[task]))
         ]
@@ -369,3 +363,71 @@ def at_a_time(start: Ints, end: Ints) -> int:
     change = np.concatenate([np.full(len(end), -1), np.ones(len(start), dtype=np.int64)])
     by_time = np.lexsort((change, when))
     return int(np.cumsum(change[by_time]).max())
+
+
+def _program_order(inputs: Inputs, first_actor: Ints) -> list[tuple[list[int], list[int]]]:
+    """(tasks, the tasks that began after these); first_actor: of each task the actor as which it began."""
+    programs = _programs(inputs, first_actor)
+    started_by = {child: p for p, program in programs.items() for _, _, child in program}
+    phase: dict[int, list[int]] = {}  # child -> the children of the same program that were over before
+    for program in programs.values():
+        before, now, running = list[int](), list[int](), list[int]()
+        for begin, over, child in sorted(program):
+            if now and all(end <= begin for end in running):
+                before, now = now, []
+            running = [end for end in running if end > begin] + [over]
+            now.append(child)
+            phase[child] = before
+    groups: dict[tuple[int, ...], tuple[list[int], list[int]]] = {}
+    for t in np.flatnonzero(inputs.works).tolist():
+        node, met = t, set[int]()
+        while node in started_by and node not in met and not phase[node]:
+            met.add(node)
+            node = started_by[node]
+        if found := phase.get(node, []):
+            key = tuple(found)
+            groups.setdefault(key, (_tasks_of(found, programs, inputs.works), []))[1].append(t)
+    return list(groups.values())
+
+
+def _tasks_of(nodes: list[int], programs: dict[int, list[tuple[int, int, int]]], works: Bools) -> list[int]:
+    """The tasks among nodes, and those that programs among them started."""
+    out, queue, met = list[int](), list(nodes), set(nodes)
+    while queue:
+        node = queue.pop()
+        if works[node]:
+            out.append(node)
+            continue
+        below = [child for _, _, child in programs.get(node, ()) if child not in met]
+        met.update(below)
+        queue += below
+    return sorted(out)
+
+
+def _programs(inputs: Inputs, first_actor: Ints) -> dict[int, list[tuple[int, int, int]]]:
+    """Untagged process -> (begin, when it had waited for it, task or process) of all that it started. A task that is a
+    part of the process (its tags were set and taken away) was waited for at its end."""
+    rows = inputs.handovers
+    out: dict[int, list[tuple[int, int, int]]] = {}
+    spans: dict[tuple[int, int], tuple[int, int]] = {}
+    never = np.iinfo(np.int64).max
+    made = rows[(rows["via"] == FORK).to_numpy()]
+    for p, c, at in zip(*(made[n].tolist() for n in ("producer", "consumer", "given_ns")), strict=True):
+        if not inputs.works[p]:
+            begin, over = spans.get((p, c), (never, -1))
+            spans[(p, c)] = (min(begin, at), over)
+    ended = rows[(rows["via"] == EXIT).to_numpy()]
+    for c, p, at in zip(*(ended[n].tolist() for n in ("producer", "consumer", "taken_ns")), strict=True):
+        if (p, c) in spans:
+            spans[(p, c)] = (spans[(p, c)][0], max(spans[(p, c)][1], at))
+    lives, of_who = inputs.lives, inputs.of_who
+    start, end = inputs.tasks["start_ns"].tolist(), inputs.tasks["end_ns"].tolist()
+    started = {c for _, c in spans}
+    for t in np.flatnonzero(inputs.works).tolist():
+        process = int(lives.process[first_actor[t]])
+        maker = next((int(of_who[a]) for a in lives.actors[process] if not inputs.works[of_who[a]]), -1)
+        if maker >= 0 and t not in started:
+            spans[(maker, t)] = (start[t], end[t])
+    for (p, c), (begin, over) in spans.items():
+        out.setdefault(p, []).append((begin, over if over >= 0 else never, c))
+    return out

@@ -38,11 +38,10 @@ import pandas as pd
 from tailrace.analyzer.edges import name_table
 from tailrace.analyzer.edges.file_names import FileNames
 from tailrace.analyzer.insights import critical
-from tailrace.analyzer.insights.happens_before import HappensBefore
-from tailrace.analyzer.insights.inputs import DATA, Inputs, writes
-from tailrace.analyzer.insights.order import DECLARED
+from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.insights.replay import Play
 from tailrace.analyzer.insights.replay_scene import Change, Scene, at_a_time
+from tailrace.analyzer.model.order import DATA, DECLARED, writes
 from tailrace.analyzer.store.conditions import Glob
 from tailrace.analyzer.util import intervals, nearest, quantities
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
@@ -111,7 +110,6 @@ class _Question:
 
 def estimate(
     inputs: Inputs,
-    order: Callable[[], HappensBefore],
     tier: Sequence[str] | str = (),
     together: Sequence[str | tuple[str, str]] | str = (),
     drop: Sequence[str | tuple[str, str]] | str = (),
@@ -120,7 +118,6 @@ def estimate(
     """The makespan with all of these changes at once.
 
     Args:
-        order: the run's `Analyses.happens_before`, asked where a script submitted tasks.
         tier: "PATTERN=RATE/s" or "PATTERN=FACTORx": "/scratch/*=2GB/s", "/scratch/*=4x".
         together: pairs of stages, producer and consumer, as tuples or "a,b".
         drop: `WITHOUT_DATA`, or pairs of stages between which declared dependencies are dropped.
@@ -130,7 +127,7 @@ def estimate(
         UsageError: nothing is asked, or not in this form.
         QueryError: the run has no such stage or file, or its number of workers is not known.
     """
-    scene = Scene(inputs, order)
+    scene = Scene(inputs)
     asked = _Question(Change(), [], [], [])
     for text in _several(tier):
         _tier(inputs, asked, text)

@@ -13,27 +13,15 @@ bytes. Each pair (producer, consumer) gets one status:
                     was known, or it never ran
     undeclared      bytes passed, and no dependency was declared, also none between tasks around them
 
-What orders the two of an undeclared pair is its `order`, the first of these that holds:
-
-    declared        declared dependencies over other tasks, or one task is inside the other
-    awaited         the submitting program waited for the producer's end before it submitted the consumer, or a task
-                    between the two (`AnalyzedRun.declared_waits`)
-    in time         the consumer was submitted after the producer's end, by the manager's one clock. A loop that submits
-                    slowly does that, too: in this run they could not overlap, and in the next one they may
-    none            they overlapped, or could have: a race
+What orders the two of an undeclared pair is its `order` (order.py): with "none" it is a race.
 
 Bytes can pass through an untagged process only if it read before its last write. Over the pipes and sockets of a
 workflow manager's own process it communicates with its workers about tasks: these bytes are no data of a task.
-
-A task may have a parent: it begins after the parent begins, and ends before the parent ends. So a task that waits for a
-parent waits for all tasks inside it, and the tasks inside a waiting task have waited. A parent starts its tasks and
-waits for them itself, so flows between it and them are ordered.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
@@ -42,6 +30,8 @@ import pandas as pd
 from tailrace.analyzer.edges.edge_table import WRITE
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.model import order as orders
+from tailrace.analyzer.model.order import DECLARED, ORDERS, Pair, Task, line_of
 from tailrace.analyzer.store.processes import Process
 
 STATUSES = ("observed", "value only", "order only", "not observed", "untraced", "undeclared")
@@ -62,13 +52,7 @@ COLUMNS = [
 ]
 WORKFLOW_OF = {"producer": "workflow", "consumer": "consumer_workflow"}
 """The column with the workflow of each end."""
-DECLARED, AWAITED, IN_TIME, NONE = ORDERS = ("declared", "awaited", "in time", "none")
-"""What orders two tasks, the strongest first."""
 
-Task = tuple[str, str]
-"""(workflow, task); a task name is unique in its workflow."""
-Pair = tuple[Task, Task]
-"""(producer, consumer)."""
 Endpoint = Task | str
 """A task, or an untagged process by its label."""
 
@@ -109,29 +93,21 @@ def compare_declared(run: AnalyzedRun, model: dataflow.Model | None = None) -> p
         nothing: pd.DataFrame = pd.DataFrame(columns=COLUMNS)
         return nothing
     m = model or dataflow.model(run)
+    order = orders.of_run(run, m)
     observed, carriers = _observed(m, run.manager_processes)
     traced = set(zip(m.who["workflow"], m.who["task"], strict=True))
-    parents = parents_of(tasks)
-    inner = inside_of(parents)
-    after = successors(declared, parents)
-    after_waits = successors(declared, parents, waits_of(run.declared_waits))
-    times = Times(tasks)
+    inner = orders.inside_of(order.parents)
     known = {(str(w or ""), str(t)) for w, t in zip(tasks["workflow"], tasks["task"], strict=True)}
     covered: dict[Pair, list[Pair]] = {}
     rows = []
     for pair, (moved, files) in observed.items():
-        around = next((outer for outer in _around(pair, parents) if outer in declared), None)
+        around = next((outer for outer in _around(pair, order.parents) if outer in declared), None)
         if around is not None:
             covered.setdefault(around, []).append(pair)
         elif known.issuperset(pair):
             producer, consumer = pair
-            if nested(*pair, parents) or _reaches(after, *pair):
-                order = DECLARED
-            elif _reaches(after_waits, *pair):
-                order = AWAITED
-            else:
-                order = IN_TIME if times.apart(*pair) else NONE
-            rows.append((*producer, consumer[1], "", "", "undeclared", "", moved, files, order, consumer[0]))
+            what = ("", "", "undeclared", "", moved, files, order.relation(*pair), consumer[0])
+            rows.append((*producer, consumer[1], *what))
     for pair, (via, path) in declared.items():
         moved, files, ends = _passed(pair, covered.get(pair, []), observed)
         through = _named([m.task_name(*end) for end in ends])
@@ -170,52 +146,11 @@ def _unseen(via: str, blind: bool) -> str:
 def _declared_edges(run: AnalyzedRun) -> dict[Pair, tuple[str, str]]:
     """(producer, consumer) -> (via, path), with the dependencies of a pair joined."""
     out: dict[Pair, tuple[str, str]] = {}
-    for row in run.declared_deps.to_dict("records"):
-        workflow = str(row.get("workflow") or "")
-        pair = ((workflow, str(row["dep"])), (workflow, str(row["task"])))
-        via, path = out.get(pair, ("", ""))
-        ways = {w for w in (*via.split("+"), str(row.get("via") or "future")) if w}
-        this_path = row.get("path")
-        out[pair] = (
-            "+".join(sorted(ways, reverse=True)),
-            path or (str(this_path) if isinstance(this_path, str) else ""),
-        )
+    for pair, rows in orders.pairs_of(run.declared_deps).items():
+        ways = {way for row in rows for way in str(row.get("via") or "future").split("+")}
+        paths = (row.get("path") for row in rows)
+        out[pair] = ("+".join(sorted(ways, reverse=True)), next((p for p in paths if isinstance(p, str) and p), ""))
     return out
-
-
-_DEEPEST = 256
-"""Of tasks in tasks. No manager nests so deep; time and memory go by the depth of every task."""
-
-
-def parents_of(tasks: pd.DataFrame) -> dict[Task, Task]:
-    """Inner task -> its parent, which may be of another workflow."""
-    rows = tasks[tasks["parent"].notna()].to_dict("records") if "parent" in tasks else []
-    out: dict[Task, Task] = {}
-    for row in rows:
-        own = str(row["workflow"] or "")
-        of_other = row.get("parent_workflow")
-        outer = (of_other if isinstance(of_other, str) else own, str(row["parent"]))
-        if outer != (own, str(row["task"])):
-            out[own, str(row["task"])] = outer
-    return out
-
-
-def inside_of(parents: Mapping[Task, Task]) -> dict[Task, list[Task]]:
-    """Task -> the tasks inside it, at any depth."""
-    out: dict[Task, list[Task]] = {}
-    for task in parents:
-        for outer in line_of(task, parents)[1:]:
-            out.setdefault(outer, []).append(task)
-    return out
-
-
-def line_of(task: Task, parents: Mapping[Task, Task]) -> list[Task]:
-    """The task, its parent, its parent's parent, and so on, up to _DEEPEST of them."""
-    line = {task: None}
-    while (task in parents) and parents[task] not in line and len(line) < _DEEPEST:
-        task = parents[task]
-        line[task] = None
-    return list(line)
 
 
 def _around(pair: Pair, parents: Mapping[Task, Task]) -> Iterator[Pair]:
@@ -302,106 +237,3 @@ def _carrier(carriers: Carriers, producers: list[Task], consumers: list[Task]) -
             if isinstance(hop.consumer, str):
                 heapq.heappush(queue, (max(now, hop.first_ns), hop.consumer, through))
     return ""
-
-
-def nested(one: Task, other: Task, parents: Mapping[Task, Task]) -> bool:
-    """Whether one of the tasks is inside the other one, which orders the two."""
-    return one in line_of(other, parents) or other in line_of(one, parents)
-
-
-SUBMITTED, BEGUN, OVER = range(3)
-Moment = tuple[Task, int]
-"""`SUBMITTED`, `BEGUN` or `OVER` of a task."""
-
-
-class Waits(NamedTuple):
-    """awaited: the submission of a task -> the tasks that were waited for before; after: submission of a task -> the
-    earlier submission by the same line of execution."""
-
-    awaited: dict[Task, list[Task]]
-    after: dict[Task, Task]
-
-
-def waits_of(rows: pd.DataFrame | None) -> Waits:
-    """The waits of a run, from its `declared_waits`."""
-    found = Waits({}, {})
-    for row in rows.to_dict("records") if rows is not None else ():
-        workflow = str(row["workflow"] or "")
-        task = (workflow, str(row["task"]))
-        if isinstance(row["awaited"], str):
-            found.awaited.setdefault(task, []).append((workflow, row["awaited"]))
-        if isinstance(row["after"], str):
-            found.after[task] = (workflow, row["after"])
-    return found
-
-
-def successors(
-    declared: Mapping[Pair, object], parents: Mapping[Task, Task], waits: Waits | None = None
-) -> dict[Moment, list[Moment]]:
-    """Moment -> the moments that come after it by declaration, and by what the submitting program waited for."""
-    out: dict[Moment, list[Moment]] = {}
-
-    def add(first: Moment, then: Moment) -> None:
-        out.setdefault(first, []).append(then)
-
-    for producer, consumer in declared:
-        add((producer, OVER), (consumer, BEGUN))
-        add((consumer, BEGUN), (consumer, OVER))
-    for task, parent in parents.items():
-        add((parent, BEGUN), (task, BEGUN))
-        add((task, BEGUN), (task, OVER))
-        add((task, OVER), (parent, OVER))
-    for task in dict.fromkeys((*waits.awaited, *waits.after)) if waits else ():
-        add((task, SUBMITTED), (task, BEGUN))
-        add((task, BEGUN), (task, OVER))
-    for task, tasks in waits.awaited.items() if waits else ():
-        for over in tasks:
-            add((over, OVER), (task, SUBMITTED))
-    for task, earlier in waits.after.items() if waits else ():
-        add((earlier, SUBMITTED), (task, SUBMITTED))
-    return out
-
-
-class Times:
-    """The declared times of tasks, by their workflow manager's clock: an instance inside a job has its own."""
-
-    def __init__(self, tasks: pd.DataFrame | None) -> None:
-        self._submitted: dict[Task, int] = {}
-        self._over: dict[Task, int] = {}
-        self._clock: dict[Task, Task] = {}
-        if tasks is None or not {"t_submit_ns", "t_end_ns"} <= set(tasks.columns):
-            return
-        parents = parents_of(tasks)
-        rows = tasks.assign(kind=tasks.get("kind"))
-        columns = ["workflow", "task", "kind", "t_submit_ns", "t_end_ns"]
-        named = [((str(w or ""), str(t)), *rest) for w, t, *rest in rows[columns].itertuples(index=False)]
-        instances = {name for name, kind, *_ in named if kind == "instance"}
-        for name, kind, submitted, over in named:
-            # Jobs of one Flux instance may belong to several workflows.
-            outside = ("" if kind in ("job", "instance") else name[0], "")
-            self._clock[name] = next((t for t in line_of(name, parents)[1:] if t in instances), outside)
-            # 0 is a time that the manager did not know.
-            if not pd.isna(submitted) and submitted > 0:
-                self._submitted[name] = int(submitted)
-            if not pd.isna(over) and over > 0:
-                self._over[name] = int(over)
-
-    def apart(self, first: Task, then: Task) -> bool:
-        """Whether `then` was submitted when `first` was over: the two could not overlap in this run."""
-        if first not in self._over or then not in self._submitted or self._clock[first] != self._clock[then]:
-            return False
-        return self._submitted[then] >= self._over[first]
-
-
-def _reaches(after: Mapping[Moment, list[Moment]], source: Task, target: Task) -> bool:
-    """Whether the source ends before the target begins."""
-    queue: deque[Moment] = deque([(source, OVER)])
-    seen = set(queue)
-    while queue:
-        for following in after.get(queue.popleft(), []):
-            if following == (target, BEGUN):
-                return True
-            if following not in seen:
-                seen.add(following)
-                queue.append(following)
-    return False

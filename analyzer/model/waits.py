@@ -30,7 +30,7 @@ import pandas as pd
 
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.model import dataflow, declared_vs_observed, own_time, stages, tries
+from tailrace.analyzer.model import dataflow, order, own_time, stages, tries
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.types import Bools, Ints
@@ -158,9 +158,9 @@ def _paused(
 
 def _around(tasks: pd.DataFrame, index: pd.MultiIndex) -> list[list[int]]:
     """For each task the positions of itself and of the tasks around it."""
-    parents = declared_vs_observed.parents_of(tasks)
+    parents = order.parents_of(tasks)
     place = {(str(w), str(t)): at for at, (w, t) in enumerate(index)}
-    return [[place[outer] for outer in declared_vs_observed.line_of(name, parents) if outer in place] for name in place]
+    return [[place[outer] for outer in order.line_of(name, parents) if outer in place] for name in place]
 
 
 def _seen(first: pd.Series, around: list[list[int]]) -> Bools:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tailrace.analyzer.edges import file_classes
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.model import dataflow, declared_vs_observed, stages
+from tailrace.analyzer.model import dataflow, order, stages
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.summary.limits import JsonObject
@@ -34,7 +34,7 @@ def untagged(run: AnalyzedRun, m: Model) -> JsonObject:
 def levels(run: AnalyzedRun) -> str:
     """Sentences on the stages whose tasks ran inside of tasks, those of other managers included; "" without any."""
     tasks = run.declared_tasks
-    parents = declared_vs_observed.parents_of(tasks) if len(tasks) else {}
+    parents = order.parents_of(tasks) if len(tasks) else {}
     if not parents:
         return ""
     rows = zip(tasks["workflow"], tasks["task"], tasks["stage"], strict=True)

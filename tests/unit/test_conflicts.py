@@ -37,7 +37,7 @@ class TestConflicts:
     def test_two_writers_that_nothing_orders(self) -> None:
         story = Story()
         story.write("/f", 0, 100, task="a", at_ms=1)
-        story.write("/f", 50, 100, task="b", at_ms=50)
+        story.write("/f", 50, 100, task="b", at_ms=50, pid=2)
         assert self.kinds(story) == [("two writers", 50, False)]
         assert self.kinds(story, **declared(("a", "b", "future"))) == []
         assert (
@@ -88,7 +88,7 @@ class TestConflicts:
     def test_a_read_before_an_unordered_write(self) -> None:
         story = Story()
         story.read("/f", 0, 100, task="r", at_ms=1)
-        story.create("/f", task="w", at_ms=50)
+        story.create("/f", task="w", at_ms=50, pid=2)
         assert self.kinds(story) == [("read before write", 100, False)], "truncation removes the bytes"
         assert self.kinds(story, **declared(("r", "w", "file"))) == []
 
@@ -201,6 +201,6 @@ class TestConflicts:
     def test_unknown_offsets_are_counted_and_not_reported(self) -> None:
         story = Story()
         story.write("/f", None, 10, task="a", at_ms=1)
-        story.write("/f", None, 10, task="b", at_ms=50)
+        story.write("/f", None, 10, task="b", at_ms=50, pid=2)
         i = of(story)
         assert (len(i.conflicts.rows), i.conflicts.unknown) == (0, 1)

@@ -7,6 +7,7 @@ import pytest
 
 from support.flowcase import Story
 from tailrace.analyzer.model import declared_vs_observed
+from tailrace.analyzer.model import order as orders
 
 MAIN, COPY = 50, 60
 
@@ -179,7 +180,7 @@ class TestOrder:
 def test_a_chain_of_tasks_in_tasks_has_an_end() -> None:
     """A run that was sent may declare any: all their pairs would be counted."""
     parents = {("w", str(number + 1)): ("w", str(number)) for number in range(3000)}
-    inner = declared_vs_observed.inside_of(parents)
+    inner = orders.inside_of(parents)
     assert max(map(len, inner.values())) == 255
     ring = {("w", "1"): ("w", "2"), ("w", "2"): ("w", "1")}
-    assert declared_vs_observed.line_of(("w", "1"), ring) == [("w", "1"), ("w", "2")]
+    assert orders.line_of(("w", "1"), ring) == [("w", "1"), ("w", "2")]

@@ -305,7 +305,7 @@ class TestFindings:
         story = Story()
         task(story, "a", 0, 10, writes="/a")
         task(story, "b", 500, 600, reads="/a", writes="/big", io=40)
-        story.write("/a", 0, 5, task="late", stage="l", at_ms=501)
+        story.write("/a", 0, 5, task="late", stage="l", at_ms=501, pid=2)
         found = of(story).findings()
         abouts = [f.about for f in found]
         assert abouts[:2] == ["race", "race"] and "race" not in abouts[2:]

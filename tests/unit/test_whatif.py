@@ -23,7 +23,7 @@ from tailrace.errors import QueryError, UsageError
 
 def asked(run: FakeRun, **questions: Any) -> Estimate:
     found = insights(run)
-    return estimate(found.inputs, found.ordered, **questions)
+    return estimate(found.inputs, **questions)
 
 
 def two_steps() -> Story:
@@ -273,7 +273,7 @@ def greedy(seed: int) -> tuple[FakeRun, dict[str, int]]:
 def test_without_a_change_the_replay_has_the_times_of_the_run(seed: int) -> None:
     run, ends = greedy(seed)
     found = insights(run)
-    play = Scene(found.inputs, found.ordered).play(Change())
+    play = Scene(found.inputs).play(Change())
     assert play.forced == 0
     names = found.inputs.tasks["task"].tolist()
     assert {names[t]: (end - T0_NS) // MS for t, end in play.end_ns.items() if t < len(names)} == ends

@@ -13,7 +13,7 @@ QUERY = 'tailrace.open({run}).insights().declared.undeclared.query("order == {or
 
 
 def matches(found: Analyses, order: str, words: str) -> Iterator[Match]:
-    """One match for the undeclared dependencies of an order (`declared_vs_observed.ORDERS`); it tells of the largest.
+    """One match for the undeclared dependencies of an order (`order.ORDERS`); it tells of the largest.
 
     Args:
         words: the end of the sentence about the two tasks and the bytes, with {producer} and {consumer}.

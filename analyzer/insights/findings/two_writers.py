@@ -26,11 +26,12 @@ RULE = Rule(
     title="Unordered writes of the same bytes",
     definition=(
         "Two tasks wrote the same bytes of a file and nothing orders them. Which of the two stays depends on the"
-        " schedule, also where they ran one after the other in this run. A file that both have open from a common"
+        " schedule, also where they ran one after the other in this run. Writes that each lie in a hold of the same"
+        " lock (fcntl, flock, a lock file) are kept apart by it. A file that both have open to append, or from a common"
         " ancestor, as a log that is their standard output, is none of these: the kernel gives each write bytes of its"
         " own."
     ),
-    advice="Write to separate files or byte ranges, or declare which of the two comes first.",
+    advice="Write to separate files or byte ranges, lock them, or declare which of the two comes first.",
     source=_races.SOURCE,
     query=_races.QUERY,
     find=find,

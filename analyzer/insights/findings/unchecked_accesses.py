@@ -14,8 +14,8 @@ def find(found: Analyses) -> Iterator[Match]:
     count = found.conflicts.unknown + found.conflicts.unchecked
     if count:
         yield Match(
-            title=f"{count_text(count, 'pair')} of accesses could not be checked for conflicts: offsets not known, or"
-            " too many pairs",
+            title=f"{count_text(count, 'pair')} of accesses could not be checked for conflicts: bytes or times"
+            " not exactly known, or too many pairs",
             count=count,
         )
 
@@ -25,9 +25,9 @@ RULE = Rule(
     about=QUALITY,
     title="Accesses that could not be checked for conflicts",
     definition=(
-        "Two tasks accessed one file, one of them writing, and either the offsets of their calls are not known or"
-        " the run has more such pairs than are checked (`MAX_PAIRS` and `MAX_WALKS` in"
-        " analyzer/insights/conflicts.py)."
+        "Two tasks accessed one file, one of them writing, and which bytes or when is not exactly known (offsets that"
+        " are not, mapped files, lines of totals), or the run has more such accesses than are read again and compared"
+        " (`MAX_PAIRS`, `MAX_WALKED` and `MAX_EVENTS` in analyzer/insights/conflicts.py)."
     ),
     advice="Make sure that a dependency orders these tasks, or that they use separate files.",
     source="The limits of the conflict analysis",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import NOTE, Match, Rule
 from tailrace.analyzer.insights.findings import _undeclared
-from tailrace.analyzer.model.declared_vs_observed import AWAITED
+from tailrace.analyzer.model.order import AWAITED
 
 
 def find(found: Analyses) -> Iterator[Match]:

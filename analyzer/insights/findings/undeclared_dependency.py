@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import RACE, Match, Rule
 from tailrace.analyzer.insights.findings import _undeclared
-from tailrace.analyzer.model.declared_vs_observed import NONE
+from tailrace.analyzer.model.order import NONE
 
 
 def find(found: Analyses) -> Iterator[Match]:

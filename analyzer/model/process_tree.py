@@ -1,4 +1,4 @@
-"""Hand-overs between tasks by the process tree: forks, and exits that another process waited for.
+"""The tree of processes: forks, exits that another process waited for, and files that a child has from its parent.
 
     starts (processes) + forks, waits (EdgeTable.process_events), by time --> Family of each (host, pid) --> fork, exit
 
@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
+from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.model import own_time
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
@@ -28,6 +29,8 @@ from tailrace.analyzer.util.types import Ints
 FORK, EXIT = "fork", "exit"
 COLUMNS = ["producer", "consumer", "given_ns", "taken_ns", "via"]
 _UNKNOWN = -1
+Place = tuple[str, int]
+"""Host and pid."""
 MOST_OPEN = 256
 """Open forks and children of one pid that are kept; past it the oldest are dropped."""
 
@@ -213,17 +216,8 @@ class _Tree:
         self.rows.append((producer, consumer, given_ns, taken_ns, via))
 
 
-def parents(m: Model, lives: Lives) -> Ints:
-    """The process that made each process, or that it was before it changed its user; -1: none that is known."""
-    found = np.full(len(lives.actors), _UNKNOWN, dtype=np.int64)
-    for producer, consumer, _, _, via in _between_actors(m, lives):
-        if via == FORK:
-            found[lives.process[consumer]] = lives.process[producer]
-    return found
-
-
-def _between_actors(m: Model, lives: Lives) -> list[tuple[int, int, int, int, str]]:
-    """`COLUMNS`, producer and consumer as actors."""
+def between_actors(m: Model, lives: Lives) -> list[tuple[int, int, int, int, str]]:
+    """The forks, and the exits that were waited for: `COLUMNS`, producer and consumer as actors."""
     if "ppid" not in m.processes or not len(m.processes):
         return []
     tree = _Tree(m, lives)
@@ -231,17 +225,83 @@ def _between_actors(m: Model, lives: Lives) -> list[tuple[int, int, int, int, st
     return tree.rows
 
 
-def handovers(m: Model, of_who: Ints, lives: Lives) -> pd.DataFrame:
-    """The hand-overs of kinds `FORK` and `EXIT` between tasks: `COLUMNS`; `of_who` is the task of each actor."""
-    rows = _between_actors(m, lives)
-    columns = zip(*rows, strict=True) if rows else ((),) * len(COLUMNS)
-    made = pd.DataFrame(
-        {
-            n: np.array(values, dtype=object if n == "via" else np.int64)
-            for n, values in zip(COLUMNS, columns, strict=True)
-        }
-    )
-    for end in ("producer", "consumer"):
-        made[end] = of_who[made[end].to_numpy()]
-    apart: pd.DataFrame = made[made["producer"] != made["consumer"]].reset_index(drop=True)
-    return apart
+class Commands:
+    """The processes and the forks and waits of each host and pid."""
+
+    def __init__(self, m: Model, lives: Lives) -> None:
+        self.lives = lives
+        self.with_pid: dict[Place, list[int]] = {}
+        first = [actors[0] for actors in lives.actors]
+        for process, (host, pid, _) in enumerate(processes.keys(m.who.iloc[first])):
+            self.with_pid.setdefault((host, pid), []).append(process)
+        events = m.table.process_events
+        who = events["who"].to_numpy(dtype=np.int64)
+        hosts = m.who["host"].to_numpy(dtype=object)[who].tolist()
+        self.events: dict[Place, list[tuple[int, str, int]]] = {}
+        of_all = zip(hosts, *(events[name].tolist() for name in ("pid", "ns", "what")), lives.process[who], strict=True)
+        for host, pid, ns, what, process in of_all:
+            self.events.setdefault((host, pid), []).append((int(ns), str(what), int(process)))
+
+    def traced(self, where: Place, before: int) -> int:
+        """The process with a pid that began last before a time; -1 without one."""
+        begun = self.lives.begun
+        found = [process for process in self.with_pid.get(where, ()) if begun[process] <= before]
+        return max(found, key=lambda process: int(begun[process]), default=-1)
+
+    def untraced(self, where: Place, start: int, end: int) -> tuple[int, int, int | None]:
+        """Who made the process with a pid last before `start`, when, and when the same one waited for it after `end`;
+        (-1, 0, None) where that is not known."""
+        events = sorted(self.events.get(where, ()))
+        made = [(ns, process) for ns, what, process in events if what == "fork" and ns <= start]
+        if not made:
+            return -1, 0, None
+        made_ns, maker = made[-1]
+        after = [(ns, what) for ns, what, process in events if process == maker and ns > made_ns]
+        waited = after[0][0] if after and after[0][1] != "fork" and after[0][0] >= end else None
+        return maker, made_ns, waited
+
+
+class SharedFiles:
+    """Files that processes inherited open.
+
+    A process that uses a file which it didn't open has the descriptor of the process that made it. Processes that have
+    one open file from a common ancestor share its position and its lock (open(2), "open file description"): the kernel
+    takes and moves the position in one step for each read and write (write(2)), so two of them never write the same
+    bytes, unless they seek. The trace has the position that such a call left, read after it, where another process may
+    have moved it on: of bytes that two of them seem to have written both, the offsets are not known.
+
+    Invariant: processes without a common ancestor in the trace share nothing here, since nobody knows who opened their
+    files.
+    """
+
+    def __init__(self, m: Model, lives: Lives, tree: list[tuple[int, int, int, int, str]]) -> None:
+        self.parents = np.full(len(lives.actors), _UNKNOWN, dtype=np.int64)
+        """The process that made each one, or that it was before it changed its user; -1: none that is known."""
+        for producer, consumer, _, _, via in tree:
+            if via == FORK:
+                self.parents[lives.process[consumer]] = lives.process[producer]
+        rows = m.table.patterns
+        rows = rows[((rows["dir"] == edge_table.META) & (rows["opens"] > 0)).to_numpy(dtype=np.bool_)]
+        process = lives.process[rows["who"].to_numpy(dtype=np.int64)]
+        self._opened = set(zip(process.tolist(), rows["file"].tolist(), strict=True))
+        self._chains: dict[tuple[int, int], tuple[int, ...]] = {}
+
+    def is_shared(self, one: int, other: int, file: int) -> bool:
+        """Whether two different processes have a file (a code of the model) open from a common ancestor."""
+        return one != other and not set(self._chain(one, file)).isdisjoint(self._chain(other, file))
+
+    def opener(self, process: int, file: int) -> int:
+        """The process that opened the file that a process uses: itself, or the nearest ancestor; itself without one."""
+        last = self._chain(process, file)[-1]
+        return last if (last, file) in self._opened else process
+
+    def _chain(self, process: int, file: int) -> tuple[int, ...]:
+        """The process and its ancestors, up to the first that opened the file itself, and with that one."""
+        key = (process, file)
+        if key not in self._chains:
+            found: dict[int, None] = {}
+            while process >= 0 and process not in found:
+                found[process] = None
+                process = -1 if (process, file) in self._opened else int(self.parents[process])
+            self._chains[key] = tuple(found)
+        return self._chains[key]
