@@ -37,14 +37,23 @@ def read_during_write() -> FakeRun:
 def read_before_write() -> FakeRun:
     story = Story()
     story.read("/f", 0, 100, task="use", stage="u", at_ms=1)
-    story.create("/f", task="make", stage="m", at_ms=50)
+    story.create("/f", task="make", stage="m", at_ms=50, pid=2)
     return story.run()
 
 
 def two_writers() -> FakeRun:
     story = Story()
     for at, (path, name) in enumerate((("/f", "a"), ("/f", "b"), ("/g", "a"), ("/g", "b"))):
-        story.write(path, 0, 200 if path == "/f" else 100, task=name, stage=name, at_ms=1 + 20 * at)
+        story.write(path, 0, 200 if path == "/f" else 100, task=name, stage=name, at_ms=1 + 20 * at, pid=ord(name))
+    return story.run()
+
+
+def interleaved_appends() -> FakeRun:
+    story = Story()
+    for pid, name in ((1, "a"), (2, "b")):
+        story.event("openat", "/log", task=name, stage=name, at_ms=pid, pid=pid, flags=0o2101, fd=3)
+        for at in range(10):
+            story.write("/log", 20 * at + 10 * (pid - 1), 10, task=name, stage=name, at_ms=5 + 2 * at + pid, pid=pid)
     return story.run()
 
 
@@ -184,7 +193,7 @@ def unordered_handovers() -> FakeRun:
 def unchecked_accesses() -> FakeRun:
     story = Story()
     story.write("/f", None, 10, task="a", at_ms=1)
-    story.write("/f", None, 10, task="b", at_ms=50)
+    story.write("/f", None, 10, task="b", at_ms=50, pid=2)
     return story.run()
 
 
@@ -324,6 +333,10 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
         "process n1:1 and process n1:2 wrote the same 100 B of /f, two ranks; whether messages between them order that"
         " is not recorded",
     ),
+    "interleaved appends": (
+        interleaved_appends,
+        "a and b appended to /log at the same time: no byte is lost, but lines of the two may stand between each other",
+    ),
     "critical path gaps": (
         critical_path,
         "No task on the critical path made a call for 500 ms of 700 ms; the longest gap is 500 ms, before b",
@@ -446,7 +459,7 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     ),
     "unchecked accesses": (
         unchecked_accesses,
-        "1 pair of accesses could not be checked for conflicts: offsets not known, or too many pairs",
+        "1 pair of accesses could not be checked for conflicts: bytes or times not exactly known, or too many pairs",
     ),
 }
 """kind -> a run that has it, and the sentence."""

@@ -166,6 +166,7 @@ NUMBERS: dict[str, tuple[Callable[[Any, Finding], Any], Callable[[Finding], Any]
     ),
     "critical path gaps": (lambda table, _: table["gap"].sum(), lambda f: f.cost_ns),
     "limited concurrency": (lambda table, _: (table["begin_ns"] - table["ready_ns"]).sum(), lambda f: f.cost_ns),
+    "interleaved appends": (lambda rows, _: sorted(row["task"] for row in rows), lambda _: ["a", "b"]),
     "start-up and stop": (lambda parts, _: parts["startup"] + parts["stop"], lambda f: f.cost_ns),
     "critical path I/O": (lambda table, _: table["io"].sum(), lambda f: f.cost_ns),
     "small calls": (
