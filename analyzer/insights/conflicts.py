@@ -68,7 +68,7 @@ MAX_PAIRS = 2_000_000
 """Pairs of accesses that are compared, of bursts and again of calls; past it files are left out, and counted."""
 MAX_WALKED = 10_000_000
 """Points of the graph that are visited to order pairs of tasks; past it pairs are left out, and counted."""
-MAX_EVENTS = 10_000_000
+MAX_EVENTS = 5_000_000
 """Calls of the processes whose events are read again; past it files are left out, and counted."""
 WHOLE = np.iinfo(np.int64).max
 _APPEND, _ACCESS_MODE = 0o2000, 0o3  # open(2)
@@ -198,7 +198,8 @@ class _Search:
         count = (len(extents.group), len(of_loose.at), len(fresh))
         at = np.concatenate((extents.group, of_loose.first(loose), fresh))
         kind = np.repeat(("range", "loose", "whole"), count)
-        column = {str(name): accesses[name].to_numpy()[at] for name in accesses}
+        names = (*edge_table.BURST_KEY, "first_ns", "last_ns", "calls", "exact", "mapped_bytes")
+        column = {name: accesses[name].to_numpy()[at] for name in names}
         first, last = column["first_ns"].copy(), column["last_ns"].copy()
         first[kind == "loose"] = of_loose.reduce(np.minimum, accesses["first_ns"].to_numpy()[loose])
         last[kind == "loose"] = of_loose.reduce(np.maximum, accesses["last_ns"].to_numpy()[loose])
@@ -485,6 +486,8 @@ class _Search:
 
     def unlocked(self, together: pd.DataFrame, rows: _Rows) -> pd.DataFrame:
         """The pairs that no lock keeps apart."""
+        if not len(together) or not self.locks.holds:
+            return together
         sets: dict[tuple[int, int], set[int]] = {}
         wrote = rows.at(rows.write)
         for file, task, held in zip(wrote.file.tolist(), wrote.task.tolist(), wrote.held.tolist(), strict=True):
@@ -506,10 +509,27 @@ def _each(test: Callable[..., bool], *columns: Ints) -> Bools:
     return np.array(found, dtype=np.bool_)[code]
 
 
+def _close(rows: _Rows) -> Bools:
+    """The rows of chains of overlapping rows that several tasks are in, some of which write; more of them where files
+    are large or many."""
+    files, file = np.unique(rows.file, return_inverse=True)
+    start, end = (file << 42 | np.minimum(of, (1 << 42) - 1) for of in (rows.start, rows.end - 1))
+    by_start = np.argsort(start, kind="stable")
+    begins = np.ones(len(start), dtype=np.bool_)
+    begins[1:] = start[by_start][1:] > np.maximum.accumulate(end[by_start])[:-1]
+    chain = np.empty(len(start), dtype=np.int64)
+    chain[by_start] = np.cumsum(begins) - 1
+    size = int(begins.sum())
+    several = grouping.distinct(chain, rows.task, size) > 1
+    return (several & (np.bincount(chain[rows.write], minlength=size) > 0))[chain] | (len(files) >> 20 > 0)
+
+
 def _met(rows: _Rows, appends: Bools) -> Bools:
     """The rows with bytes that two tasks access, one of which writes, and not both by appending."""
-    if not len(rows.file):
-        return np.zeros(0, dtype=np.bool_)
+    met = _close(rows)
+    if not met.any():
+        return met
+    rows, appends, near = rows.at(met), appends[met], np.flatnonzero(met)
     tasks = int(rows.task.max()) + 1
     group = rows.file * tasks + rows.task
     kinds = (rows.start >= 0, ~rows.write, rows.write, rows.write & ~appends)
@@ -523,22 +543,25 @@ def _met(rows: _Rows, appends: Bools) -> Bools:
     users, reads, writes, others = (np.cumsum(np.where(kind == of, step, 0)[by_place])[:-1] for of in range(len(kinds)))
     between = (point[1:] > point[:-1]) & (file[1:] == file[:-1])
     hot = np.flatnonzero(between & (users > 1) & ((others > 0) | ((writes > 0) & (reads > 0))))
-    met = np.zeros(len(group), dtype=np.bool_)
+    met[:] = False
     by_file = np.argsort(rows.file, kind="stable")
     for one in np.unique(file[hot]).tolist():
         low, high = np.searchsorted(rows.file[by_file], (one, one + 1))
         mine = by_file[low:high]
         begin, end = (point[hot[file[hot] == one] + at] for at in range(2))
         at = np.searchsorted(begin, rows.end[mine]) - 1
-        met[mine] = (at >= 0) & (end[at] > rows.start[mine])
+        met[near[mine]] = (at >= 0) & (end[at] > rows.start[mine])
     return met
 
 
 def _table(inputs: Inputs, rows: _Rows, pairs: _Pairs) -> pd.DataFrame:
     """One row a (kind, file, two tasks), with all bytes of its pairs, and the times of one, rather that overlapped."""
     one, other = pairs
-    # The reader is the first; of two writers who began before.
-    swap = np.where(rows.write[one] == rows.write[other], rows.first[one] > rows.first[other], rows.write[one])
+    # The reader is the first; of two writers who began before, and of two at the same time the first of the tasks.
+    later = (rows.first[one] > rows.first[other]) | (
+        (rows.first[one] == rows.first[other]) & (rows.task[one] > rows.task[other])
+    )
+    swap = np.where(rows.write[one] == rows.write[other], later, rows.write[one])
     one, other = np.where(swap, other, one), np.where(swap, one, other)
     overlap = (rows.first[one] < rows.last[other]) & (rows.first[other] < rows.last[one])
     kind = np.where(rows.write[one], WRITERS, np.where(overlap, DURING, BEFORE)).astype(object)
@@ -547,7 +570,7 @@ def _table(inputs: Inputs, rows: _Rows, pairs: _Pairs) -> pd.DataFrame:
     start, end = np.maximum(rows.start[one], rows.start[other]), np.minimum(rows.end[one], rows.end[other])
     size = int(group.max(initial=-1)) + 1
     united = intervals.union(intervals.make(group, start, end))
-    by_time = np.lexsort((np.maximum(rows.first[one], rows.first[other]), ~overlap, group))
+    by_time = np.lexsort((start, rows.first[one], np.maximum(rows.first[one], rows.first[other]), ~overlap, group))
     at = by_time[grouping.first_of_run(group[by_time])] if len(group) else by_time
     range_at = np.searchsorted(united.group, np.arange(size))
     first, second = rows.task[one[at]], rows.task[other[at]]

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -65,6 +66,9 @@ def read(run: AnalyzedRun, m: Model, who: Bools, files: Ints) -> Calls:
     }
     parts = run.parts(columns=event_fold.COLUMNS, **where)
     found = engine.compute([partial(_of_part, part, wanted, actors) for part in parts])
+    code: dict[str, int] = {}
+    for one, _, _, of_part in found:
+        one["file"] = np.array([code.setdefault(name, len(code)) for name in of_part])[one["file"].to_numpy()]
     accesses, uses = (pd.concat(tables, ignore_index=True) for tables in ([f[0] for f in found], [f[2] for f in found]))
     first = np.cumsum([0, *(len(one[0]) for one in found)])
     extents = Intervals(*map(np.concatenate, zip(*(one[1] for one in found), strict=True)))
@@ -74,7 +78,7 @@ def read(run: AnalyzedRun, m: Model, who: Bools, files: Ints) -> Calls:
         ahead = shift[rows["who"].to_numpy(dtype=np.int64)]
         for name in ("first_ns", "last_ns"):
             rows[name] = rows[name].to_numpy(dtype=np.int64) - ahead
-    accesses["file"] = _codes(m, accesses)
+    accesses["file"] = _codes(m, accesses, list(code))
     uses = uses.sort_values(["first_ns", "last_ns"], kind="stable", ignore_index=True)
     return Calls(*kept(accesses, extents, accesses["file"].to_numpy() >= 0), uses)
 
@@ -94,16 +98,16 @@ def base(identity: object) -> str:
 
 def _of_part(
     part: Part, files: frozenset[str], actors: Mapping[Actor, int]
-) -> tuple[pd.DataFrame, Intervals, pd.DataFrame]:
+) -> tuple[pd.DataFrame, Intervals, pd.DataFrame, list[str]]:
+    """Accesses, their ranges, uses, and the identities that the first ones' files are positions in."""
     frame = part()
     mine = frame["file"].isin(files) | frame["file2"].isin(files)
     mine |= frame["ftype"].isin(STREAM_TYPES) & frame["dir"].notna()
     table = event_fold.chunk(frame[mine.to_numpy(dtype=np.bool_)], event_fold.EACH)
-    names = np.array([base(name) for name in table.files["file"]], dtype=object)
     who = _actor_codes(table.who, actors)[table.bursts["who"].to_numpy()]
-    columns = {name: table.bursts[name].to_numpy() for name in _ACCESS}
-    accesses = grouping.frame({**columns, "who": who, "file": names[columns["file"]]})
-    return *kept(accesses, table.extents, who >= 0), _uses(frame, actors)
+    accesses = grouping.frame({**{name: table.bursts[name].to_numpy() for name in _ACCESS}, "who": who})
+    names = [base(name) for name in table.files["file"]]
+    return *kept(accesses, table.extents, who >= 0), _uses(frame, actors), names
 
 
 def _uses(frame: pd.DataFrame, actors: Mapping[Actor, int]) -> pd.DataFrame:
@@ -156,22 +160,23 @@ def _shift(run: AnalyzedRun, m: Model) -> Ints:
     return ahead
 
 
-def _codes(m: Model, rows: pd.DataFrame) -> Ints:
-    """The file of each access, as a code of the model: the one of its identity; of several that had it, or of none
-    (sockets are joined to channels), that of the actor's burst that begins with the access, or last before it."""
-    of_name: dict[str, list[int]] = {}
-    wanted = set(rows["file"])
-    for code, name in enumerate(m.table.files["file"]):
-        if (known := base(name)) in wanted:
-            of_name.setdefault(known, []).append(code)
+def _codes(m: Model, rows: pd.DataFrame, names: list[str]) -> Ints:
+    """The file of each access (a position in `names`), as a code of the model: the one of its identity; of several that
+    had it, or of none (sockets are joined to channels), that of the actor's burst that begins with the access, or last
+    before it."""
+    of_name: dict[str, list[int]] = {name: [] for name in names}
+    for code, name in enumerate(map(base, m.table.files["file"])):
+        if name in of_name:
+            of_name[name].append(code)
     own = m.table.bursts[np.isin(m.table.bursts["who"].to_numpy(), rows["who"].unique())]
     of_burst = {key: own.iloc[at] for key, at in own.groupby(["who", "dir"]).indices.items()}
     out = np.full(len(rows), -1, dtype=np.int64)
-    key = [rows[name].tolist() for name in ("who", "dir", "file")]
-    for at in rows.groupby(["who", "dir", "file"]).indices.values():
-        who, way, name = (of[int(at[0])] for of in key)
-        codes, bursts = of_name.get(name, []), of_burst.get((who, way))
-        first = rows["first_ns"].to_numpy(dtype=np.int64)[at]
+    key = [rows[name].to_numpy(dtype=np.int64) for name in (*edge_table.BURST_KEY, "first_ns")]
+    groups = grouping.groups(grouping.pack(*key[:3]))
+    for low, high in pairwise([*groups.at.tolist(), len(rows)]):
+        at = groups.order[low:high]
+        who, file, way, _ = (int(column[at[0]]) for column in key)
+        codes, bursts, first = of_name[names[file]], of_burst.get((who, way)), key[3][at]
         mine = None if bursts is None else bursts[bursts["file"].isin(codes)]
         if mine is not None and len(codes) > 1 and len(mine):
             mine = mine.sort_values("first_ns", kind="stable")

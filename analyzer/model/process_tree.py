@@ -18,7 +18,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import pandas as pd
 
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.model import own_time
