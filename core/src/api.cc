@@ -53,12 +53,12 @@ Context *make_context(string_view over_text) {
   if (!parse_tags(over_text, over, at, faults)) return nullptr;
   if (!parse_tags(current_context()->tags(), base, at, faults, TagsOf::kCore)) return nullptr;
   if (!merge_tags(base, over, out)) return nullptr;
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   return intern_context(out.view());
 }
 
 Context *context_of(tailrace_context id) {
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   return find_context(id);
 }
 
@@ -93,7 +93,7 @@ TAILRACE_API void tailrace_context_finish(tailrace_context id) {
   Thread *t = enter();
   if (!t) return;
   {
-    Locked lock(g_session.wiped->table);
+    Locked lock(g_wiped.table);
     if (Context *c = find_context(id)) finish_context(c);
   }
   // A block of the few records of a short task costs more than the task.
@@ -118,7 +118,7 @@ TAILRACE_API int tailrace_scope_end(uint64_t scope, int finish) {
   Thread *t = enter();
   if (!t) return 0;
   {
-    Locked lock(g_session.wiped->table);
+    Locked lock(g_wiped.table);
     if (Context *c = finish ? find_context(static_cast<uint32_t>(scope)) : nullptr) finish_context(c);
     t_context = find_context(static_cast<uint32_t>(scope >> 32));
   }

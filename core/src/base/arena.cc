@@ -1,7 +1,7 @@
 // See base/arena.h.
 #include "base/arena.h"
 
-#include "base/sys.h"
+#include "base/own_memory.h"
 
 namespace tailrace {
 namespace {
@@ -9,8 +9,10 @@ namespace {
 constexpr size_t kChunkBytes = 64 * 1024;
 constexpr size_t kClasses = 8;  // 64 bytes to 8 KiB, powers of two
 
-char *g_next = nullptr;
-size_t g_left = 0;
+// Most processes need no more.
+alignas(16) char g_first[kChunkBytes];
+char *g_next = g_first;
+size_t g_left = kChunkBytes;
 
 struct FreeBlock {
   FreeBlock *next;
@@ -27,9 +29,9 @@ size_t class_of(size_t n) {
 
 void *arena_allocate(size_t n) {
   n = (n + 15) & ~size_t{15};
-  if (n > kChunkBytes) return sys::allocate_pages(n);
+  if (n > kChunkBytes) return own_memory::pages(n);
   if (n > g_left) {
-    auto *chunk = static_cast<char *>(sys::allocate_pages(kChunkBytes));
+    auto *chunk = static_cast<char *>(own_memory::pages(kChunkBytes));
     if (!chunk) return nullptr;
     g_next = chunk;
     g_left = kChunkBytes;

@@ -6,6 +6,7 @@
 #include <linux/futex.h>
 #include <linux/sched.h>
 
+#include "base/own_memory.h"
 #include "base/private_stack.h"
 #include "base/sys.h"
 
@@ -81,7 +82,7 @@ long start_task(char *stack_top, volatile int *alive, void (*function)(void *), 
 void with_descriptor(void (*function)(void *), void *argument, const int &status) {
   function(argument);
   if (status != -EMFILE) return;
-  auto *stack = static_cast<char *>(sys::allocate_pages(kPrivateStackBytes));
+  auto *stack = static_cast<char *>(own_memory::pages(kPrivateStackBytes));
   if (!stack) return;
   TableTask task{function, argument};
   volatile int alive = 1;
@@ -89,7 +90,7 @@ void with_descriptor(void (*function)(void *), void *argument, const int &status
     // The kernel clears `alive` and wakes the caller when the task no longer uses its stack.
     while (int value = alive) sys::futex(&alive, FUTEX_WAIT, value);
   }
-  sys::munmap(stack, kPrivateStackBytes);
+  own_memory::release(stack, kPrivateStackBytes);
 }
 
 }  // namespace tailrace

@@ -104,13 +104,6 @@ inline int flock(int fd, int op) { return static_cast<int>(call(SYS_flock, fd, o
 inline int madvise(void *p, size_t n, int advice) {
   return static_cast<int>(call(SYS_madvise, pointer(p), static_cast<long>(n), advice));
 }
-inline int munmap(void *p, size_t n) { return static_cast<int>(call(SYS_munmap, pointer(p), static_cast<long>(n))); }
-inline void *mmap(size_t n, int prot, int flags, int fd) {
-  long r = call(SYS_mmap, 0, static_cast<long>(n), prot, flags, fd, 0);
-  return r < 0 && r > -4096 ? nullptr : reinterpret_cast<void *>(r);
-}
-// Zeroed memory for the core, whole pages; null when there is none.
-inline void *allocate_pages(size_t n) { return mmap(n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1); }
 inline long futex(volatile void *word, int op, int value) { return call(SYS_futex, pointer(word), op, value, 0); }
 
 // All signals blocked for a scope, so that no handler runs while the core holds a lock or rearranges a buffer.

@@ -4,7 +4,7 @@
 
 #include <new>
 
-#include "base/sys.h"
+#include "base/own_memory.h"
 #include "format/journal.h"
 
 namespace tailrace {
@@ -58,10 +58,10 @@ class BlockWalk {
 // memory nothing is called.
 template <class Use>
 void walk_blocks(int fd, uint64_t file_bytes, uint64_t offset, Use use) {
-  void *memory = sys::allocate_pages(sizeof(BlockWalk));
+  void *memory = own_memory::pages(sizeof(BlockWalk));
   if (!memory) return;
   use(*new (memory) BlockWalk(fd, file_bytes, offset));
-  sys::munmap(memory, sizeof(BlockWalk));
+  own_memory::release(memory, sizeof(BlockWalk));
 }
 
 // Sets how far the segment is sealed to what the header of a block of its present epoch says. False: it is as far already,

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "base/own_memory.h"
 #include "base/sys.h"
 #include "format/host_facts.h"
 #include "format/journal.h"
@@ -168,7 +169,7 @@ bool make_host_mark(const char *path) {
 }
 
 DescriptionBytes write_host_description(string_view run_dir, string_view host, const NameHasher &hasher) {
-  auto *memory = static_cast<Memory *>(sys::allocate_pages(sizeof(Memory)));
+  auto *memory = static_cast<Memory *>(own_memory::pages(sizeof(Memory)));
   if (!memory) return {};
   DescriptionBytes bytes;
   int fd = sys::file_size_limit() < kMostBytes ? -EFBIG : create(*memory, run_dir, host);
@@ -179,7 +180,7 @@ DescriptionBytes write_host_description(string_view run_dir, string_view host, c
     // One that is cut off would be taken for damage; without one it is said that there is none.
     if (sys::close(fd) < 0 || !whole) sys::unlink(memory->path);
   }
-  sys::munmap(memory, sizeof(Memory));
+  own_memory::release(memory, sizeof(Memory));
   return bytes;
 }
 

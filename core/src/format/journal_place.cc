@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/own_memory.h"
 #include "base/sys.h"
 #include "format/host_facts.h"
 #include "format/journal.h"
@@ -30,8 +31,8 @@ int try_journal(const char *path) {
   if (fd < 0) return fd;
   int status = sys::fallocate(fd, 0, static_cast<int64_t>(bytes));
   if (status == -EOPNOTSUPP) status = sys::ftruncate(fd, static_cast<int64_t>(bytes));
-  void *map = status == 0 ? sys::mmap(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd) : nullptr;
-  if (map) sys::munmap(map, bytes);
+  void *map = status == 0 ? own_memory::file(fd, bytes) : nullptr;
+  if (map) own_memory::release(map, bytes);
   if (status == 0 && !map) status = -ENODEV;
   sys::unlink(path);
   sys::close(fd);

@@ -2,6 +2,7 @@
 // processes.
 #include "format/seal.h"
 
+#include "base/own_memory.h"
 #include "base/sys.h"
 #include "format/sealer.h"
 #include "format/tags.h"
@@ -10,9 +11,9 @@ namespace tailrace {
 
 constexpr int kEcanceled = 125;
 
-SealScratch *make_seal_scratch() { return static_cast<SealScratch *>(sys::allocate_pages(sizeof(SealScratch))); }
+SealScratch *make_seal_scratch() { return static_cast<SealScratch *>(own_memory::pages(sizeof(SealScratch))); }
 
-void free_seal_scratch(SealScratch *scratch) { sys::munmap(scratch, sizeof(SealScratch)); }
+void free_seal_scratch(SealScratch *scratch) { own_memory::release(scratch, sizeof(SealScratch)); }
 
 void Sealer::set_thread(uint32_t tid) {
   tid_ = tid;

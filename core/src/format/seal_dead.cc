@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <sys/file.h>
 
+#include "base/own_memory.h"
 #include "base/sys.h"
 #include "format/checked_file.h"
 #include "format/detail.h"
@@ -66,7 +67,7 @@ Sealing::Sealing(string_view trace_directory, SealedJournals &result)
     : trace_directory_bytes_(trace_directory.size()),
       result_(result),
       scratch_(make_seal_scratch()),
-      copy_(sys::allocate_pages(segment_bytes(kSegmentSlots))) {
+      copy_(own_memory::pages(segment_bytes(kSegmentSlots))) {
   Writer w(trace_directory_, sizeof trace_directory_);
   w << trace_directory;
   // A longer one is the folder of no journal's trace file.
@@ -77,7 +78,7 @@ Sealing::Sealing(string_view trace_directory, SealedJournals &result)
 
 Sealing::~Sealing() {
   if (scratch_) free_seal_scratch(scratch_);
-  if (copy_) sys::munmap(copy_, segment_bytes(kSegmentSlots));
+  if (copy_) own_memory::release(copy_, segment_bytes(kSegmentSlots));
 }
 
 void Sealing::begin_account() { accounted_ns_ = processor_time_ns() - unaccounted_ns_; }

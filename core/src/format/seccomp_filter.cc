@@ -8,6 +8,7 @@
 
 #include <new>
 
+#include "base/own_memory.h"
 #include "base/sys.h"
 #include "base/text.h"
 
@@ -229,14 +230,14 @@ class Walk {
 
 FilterVerdict examine_filter(const sock_filter *code, size_t count) {
   // The thread may have a small stack.
-  void *room = sys::allocate_pages(sizeof(Walk));
+  void *room = own_memory::pages(sizeof(Walk));
   if (!room) return {true, true};
   FilterVerdict verdict;
   auto *walk = new (room) Walk(code, count, verdict);
   for (int call : kOwnCalls) {
     if (!verdict.deadly) walk->run(static_cast<uint32_t>(call));
   }
-  sys::munmap(room, sizeof(Walk));
+  own_memory::release(room, sizeof(Walk));
   return verdict;
 }
 

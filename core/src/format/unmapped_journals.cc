@@ -3,16 +3,16 @@
 
 #include <string.h>
 
-#include "base/sys.h"
+#include "base/own_memory.h"
 
 namespace tailrace {
 
 UnmappedJournals::~UnmappedJournals() {
-  if (items_) sys::munmap(items_, kMost * sizeof(Item));
+  if (items_) own_memory::release(items_, kMost * sizeof(Item));
 }
 
 bool UnmappedJournals::add(string_view name, const FirstLook &first) {
-  if (!items_) items_ = static_cast<Item *>(sys::allocate_pages(kMost * sizeof(Item)));
+  if (!items_) items_ = static_cast<Item *>(own_memory::pages(kMost * sizeof(Item)));
   if (!items_ || is_full() || name.size() >= sizeof items_->name) return false;
   Item &item = items_[count_++];
   item.first = first;

@@ -3,7 +3,7 @@
 
 #include <sys/uio.h>
 
-#include "base/sys.h"
+#include "base/own_memory.h"
 #include "hooks/hook_records.h"
 #include "session/ledger.h"
 
@@ -157,7 +157,7 @@ Known *begin_known(const Ring *at) {
   Ring ring;
   unsigned entries;
   if (!is_understood(at, ring, entries)) return nullptr;
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   for (Known &known : g_rings) {
     if (known.tail.load(std::memory_order_relaxed)) continue;
     known.results = ring.completion.results;
@@ -181,7 +181,7 @@ Known *find_or_begin(const Ring *ring) {
 }
 
 FixedFile fixed_file(Known &known, int place) {
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   bool listed = place >= 0 && static_cast<unsigned>(place) < known.file_count;
   return listed ? known.files[place] : FixedFile{-1, 0};
 }
@@ -265,7 +265,7 @@ struct Met {
 // Takes the next results of known requests, up to n. The kernel writes to the same memory, so a result that may have been
 // overwritten meanwhile is dropped.
 size_t next_results(Known &known, Met *out, size_t n) {
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   const unsigned *tail_at = known.tail.load(std::memory_order_relaxed);
   if (!tail_at) return 0;
   size_t met = 0;
@@ -298,7 +298,7 @@ void collect_known(const Call &call, Known &known) {
 }
 
 void drop_files(Known &known) {
-  if (known.files) sys::munmap(known.files, known.file_count * sizeof(FixedFile));
+  if (known.files) own_memory::release(known.files, known.file_count * sizeof(FixedFile));
   known.files = nullptr;
   known.file_count = 0;
 }
@@ -308,7 +308,7 @@ void drop_files(Known &known) {
 int begin(const Ring *ring) {
   // A ring whose memory the program unmapped without the library may have been at that address.
   if (Known *old = find(ring)) {
-    Locked lock(g_session.wiped->table);
+    Locked lock(g_wiped.table);
     while (Expected *e = old->first) old->first = e->next, give_back(e);
     drop_files(*old);
     old->tail.store(nullptr, std::memory_order_release);
@@ -323,7 +323,7 @@ int end(const Call &call, const Ring *ring) {
   for (;;) {
     Expected left;
     {
-      Locked lock(g_session.wiped->table);
+      Locked lock(g_wiped.table);
       Expected *e = known->first;
       if (!e) {
         known->last = nullptr;
@@ -360,7 +360,7 @@ void expect(const Call &call, const Ring *ring) {
     }
     Expected *e;
     {
-      Locked lock(g_session.wiped->table);
+      Locked lock(g_wiped.table);
       e = take_expected();
       if (e) {
         *e = described;
@@ -396,9 +396,9 @@ void settle() {
 void set_files(const Ring *ring, const int *files, unsigned n) {
   Known *known = find_or_begin(ring);
   if (!known) return;
-  auto *list = n ? static_cast<FixedFile *>(sys::allocate_pages(n * sizeof(FixedFile))) : nullptr;
+  auto *list = n ? static_cast<FixedFile *>(own_memory::pages(n * sizeof(FixedFile))) : nullptr;
   {
-    Locked lock(g_session.wiped->table);
+    Locked lock(g_wiped.table);
     drop_files(*known);
     known->files = list;
     known->file_count = list ? n : 0;
@@ -413,7 +413,7 @@ void change_files(const Ring *ring, unsigned at, const int *files, unsigned n) {
     if (files[i] == kLeave) continue;
     OpenFile *file = files[i] >= 0 ? file_of(files[i]) : nullptr;
     FixedFile listed{files[i], file ? file->hash.load(std::memory_order_relaxed) : 0};
-    Locked lock(g_session.wiped->table);
+    Locked lock(g_wiped.table);
     if (at + i < known->file_count) known->files[at + i] = listed;
   }
 }

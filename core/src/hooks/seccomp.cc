@@ -6,7 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/uio.h>
 
-#include "base/sys.h"
+#include "base/own_memory.h"
 #include "format/program.h"
 #include "format/seccomp_filter.h"
 #include "hooks/hook_records.h"
@@ -24,11 +24,11 @@ FilterVerdict examine(const void *program) {
   struct iovec where = {const_cast<void *>(program), sizeof given};
   if (!copy_if_readable(&given, &where, 1, sizeof given)) return kDeadly;
   size_t bytes = given.len * sizeof(struct sock_filter);
-  auto *code = bytes ? static_cast<struct sock_filter *>(sys::allocate_pages(bytes)) : nullptr;
+  auto *code = bytes ? static_cast<struct sock_filter *>(own_memory::pages(bytes)) : nullptr;
   if (!code) return kDeadly;
   where = {given.filter, bytes};
   FilterVerdict verdict = copy_if_readable(code, &where, 1, bytes) ? examine_filter(code, given.len) : kDeadly;
-  sys::munmap(code, bytes);
+  own_memory::release(code, bytes);
   return verdict;
 }
 

@@ -125,7 +125,7 @@ void *code(const char *block, int number) {
 void *make_trampoline(Fn f, void *wrapper, void *next, void *libc_function) {
   if (function(f).category.view() == "PROCESS") return nullptr;
   sys::SignalsBlocked signals;
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   int number = 0;
   while (number < g_used && tailrace_trampoline_wrappers[number] != wrapper) ++number;
   if (number == kTrampolines) return nullptr;

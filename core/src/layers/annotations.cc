@@ -31,7 +31,7 @@ Range *&bucket_of(const void *of, uint64_t number) {
 }
 
 void give_to_pool(Range *range) {
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   pool_give(range, sizeof *range);
 }
 
@@ -49,7 +49,7 @@ Range *take_spare(Thread *t) {
 
 Range *new_range(const void *of, void *memory = nullptr) {
   if (!memory) {
-    Locked lock(g_session.wiped->table);
+    Locked lock(g_wiped.table);
     memory = pool_take(sizeof(Range));
   }
   return memory ? new (memory) Range{{}, of, 0, nullptr} : nullptr;
@@ -102,7 +102,7 @@ AnnotationText::AnnotationText(const wchar_t *text) {
 }
 
 void *kept_memory(size_t bytes) {
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   return arena_allocate(bytes);
 }
 
@@ -151,7 +151,7 @@ uint64_t start_range(const void *of, uint64_t number, const RegionDefinition *de
   hold_region(here);
   begin_region(range->region, definition, keys);
   switch_region(&here);
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   range->number = number ? number : ++g_last_number;
   Range *&bucket = bucket_of(of, range->number);
   range->next = bucket;
@@ -163,7 +163,7 @@ void end_range(const void *of, uint64_t number) {
   if (!enter()) return;
   Range *range;
   {
-    Locked lock(g_session.wiped->table);
+    Locked lock(g_wiped.table);
     Range **at = &bucket_of(of, number);
     while (*at && ((*at)->of != of || (*at)->number != number)) at = &(*at)->next;
     range = *at;

@@ -8,6 +8,7 @@
 
 #include <atomic>
 
+#include "base/own_memory.h"
 #include "base/sys.h"
 #include "format/layer_choice.h"
 #include "layers/gpu_activity.h"
@@ -130,7 +131,7 @@ void record(const GpuActivity &activity) {
 }
 
 void CUPTIAPI give_buffer(uint8_t **buffer, size_t *size, size_t *most_records) {
-  *buffer = static_cast<uint8_t *>(sys::allocate_pages(kBufferBytes));
+  *buffer = static_cast<uint8_t *>(own_memory::pages(kBufferBytes));
   *size = *buffer ? kBufferBytes : 0;
   *most_records = 0;
 }
@@ -153,7 +154,7 @@ void CUPTIAPI take_buffer(CUcontext context, uint32_t stream, uint8_t *buffer, s
     if (g_cupti.cuptiActivityGetNumDroppedRecords(context, stream, &dropped) == CUPTI_SUCCESS) lost += dropped;
     if (lost) count_loss(t, Loss::kDropped, lost);
   }
-  if (buffer) sys::munmap(buffer, size);
+  if (buffer) own_memory::release(buffer, size);
 }
 
 void take_rest() {

@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "base/sys.h"
+#include "base/own_memory.h"
 #include "format/functions.h"
 
 namespace tailrace {
@@ -40,9 +40,9 @@ std::atomic<uint64_t> *nameless_ids() {
   std::atomic<uint64_t> *ids = g_nameless.load(std::memory_order_acquire);
   if (ids) return ids;
   constexpr size_t kBytes = kNameless * sizeof(uint64_t);
-  auto *pages = static_cast<std::atomic<uint64_t> *>(sys::allocate_pages(kBytes));
+  auto *pages = static_cast<std::atomic<uint64_t> *>(own_memory::pages(kBytes));
   if (!pages || g_nameless.compare_exchange_strong(ids, pages)) return pages;
-  sys::munmap(pages, kBytes);
+  own_memory::release(pages, kBytes);
   return ids;
 }
 

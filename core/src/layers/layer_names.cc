@@ -2,7 +2,7 @@
 // next call the working directory or the file of that name may have changed. So the file of each name is kept from the
 // time of the open.
 #include "base/arena.h"
-#include "base/sys.h"
+#include "base/own_memory.h"
 #include "layers/layers.h"
 #include "session/session.h"
 
@@ -35,8 +35,8 @@ FileRow *row_of(uint64_t key) {
 
 void keep_layer_file(uint64_t key, const char *path, NamedFile &out, uint32_t ranks) {
   name_file_as_opened(path, out);
-  Locked lock(g_session.wiped->table);
-  if (!g_files) g_files = static_cast<FileRow *>(sys::allocate_pages(kFileRows * sizeof(FileRow)));
+  Locked lock(g_wiped.table);
+  if (!g_files) g_files = static_cast<FileRow *>(own_memory::pages(kFileRows * sizeof(FileRow)));
   if (!g_files) return;
   FileRow *row = row_of(key);
   if (row->path) pool_give(row->path, row->path_bytes);
@@ -50,7 +50,7 @@ void keep_layer_file(uint64_t key, const char *path, NamedFile &out, uint32_t ra
 }
 
 bool layer_file_of(uint64_t key, NamedFile &out, uint32_t *ranks) {
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   FileRow *row = g_files ? row_of(key) : nullptr;
   if (!row || row->key != key) return false;
   if (ranks) *ranks = row->ranks;

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/arena.h"
+#include "base/own_memory.h"
 #include "base/private_stack.h"
 #include "base/sys.h"
 #include "format/function_choice.h"
@@ -65,7 +66,7 @@ string_view path_of(const Module &module, string_view &shown) {
 }
 
 const char *kept(string_view text) {
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   auto *copy = static_cast<char *>(arena_allocate(text.size() + 1));
   if (copy) memcpy(copy, text.data(), text.size());
   return copy;
@@ -138,7 +139,7 @@ void look_up_locked(void *argument) {
   if (!known && g_known->function_count == kMostFunctions) return;
   void *memory;
   {
-    Locked table(g_session.wiped->table);
+    Locked table(g_wiped.table);
     memory = arena_allocate(sizeof(NativeFunction));
   }
   if (!memory) return;
@@ -158,7 +159,7 @@ void look_up_locked(void *argument) {
 __attribute__((noinline)) NativeFunction *look_up(uintptr_t address) {
   Search search{address, nullptr, 0};
   {
-    Locked lock(g_session.wiped->functions);
+    Locked lock(g_wiped.functions);
     call_on_stack(look_up_locked, &search, g_known->stack + sizeof g_known->stack);
   }
   if (search.bytes_read) count_own(search.bytes_read, 0);
@@ -198,7 +199,7 @@ __attribute__((noinline)) void function_ends(uintptr_t address, const CallPlace 
 void begin_native_functions() {
   if (!enter() || g_known || g_session.environment[Setting::TAILRACE_NATIVE_FUNCTIONS].empty()) return;
   find_module_functions();
-  g_known = static_cast<Known *>(sys::allocate_pages(sizeof(Known)));
+  g_known = static_cast<Known *>(own_memory::pages(sizeof(Known)));
   if (!g_known) return;
   g_function_minimum_ticks = function_minimum_ticks();
   g_native_functions.store(true, std::memory_order_release);

@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 
 #include "base/arena.h"
-#include "base/sys.h"
+#include "base/own_memory.h"
 #include "format/path_patterns.h"
 #include "layers/python_stacks.h"
 #include "linker/real.h"
@@ -150,7 +150,7 @@ Code *code_of(PyObject *object) {
   const RegionDefinition *definition = definition_of(object);
   Code *made = nullptr;
   {
-    Locked lock(g_session.wiped->table);
+    Locked lock(g_wiped.table);
     made = static_cast<Code *>(arena_allocate(sizeof(Code)));
   }
   if (!made) return nullptr;
@@ -167,7 +167,7 @@ void begin(Code *code) {
   if (running) {
     g_free = running->below;
   } else {
-    Locked lock(g_session.wiped->table);
+    Locked lock(g_wiped.table);
     running = static_cast<Running *>(arena_allocate(sizeof(Running)));
   }
   if (!running) return;
@@ -318,7 +318,7 @@ int start(void *) {
   if (!enter() || !has_gil()) return 0;
   if (g_stacks.on) begin_python_stacks();
   if (!are_functions_wanted()) return 0;
-  g_codes = static_cast<Code **>(sys::allocate_pages(kCodeSlots * sizeof(Code *)));
+  g_codes = static_cast<Code **>(own_memory::pages(kCodeSlots * sizeof(Code *)));
   if (!g_codes) return 0;
   if (PyObject *monitoring = g_python.PySys_GetObject("monitoring")) {
     start_monitoring(monitoring);

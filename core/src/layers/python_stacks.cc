@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include "base/own_memory.h"
 #include "linker/real.h"
 #include "session/python_frames.h"
 #include "session/session.h"
@@ -101,10 +102,10 @@ void find_python_stacks() {
 
 void begin_python_stacks() {
   if (!g_found.layout) return;
-  auto *room = static_cast<PythonRoom *>(sys::allocate_pages(sizeof(PythonRoom)));
+  auto *room = static_cast<PythonRoom *>(own_memory::pages(sizeof(PythonRoom)));
   if (!room) return;
   if (are_same(*room)) g_python_interpreter.store(&g_found, std::memory_order_release);
-  sys::munmap(room, sizeof *room);
+  own_memory::release(room, sizeof *room);
 }
 
 }  // namespace tailrace

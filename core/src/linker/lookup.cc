@@ -11,7 +11,6 @@
 
 #include <atomic>
 
-#include "base/sys.h"
 #include "linker/loaded.h"
 #include "linker/real.h"
 
@@ -19,7 +18,8 @@ namespace tailrace {
 namespace {
 
 // In the order of the search, which for these objects is that of the list.
-Exports *g_objects;
+constexpr size_t kMostObjects = 1024;
+Exports g_objects[kMostObjects];
 size_t g_object_count;
 Exports g_libc;
 enum class Noted { kNone, kNow, kYes };
@@ -45,28 +45,25 @@ void each_object(Visit visit) {
   }
 }
 
-void note_objects() {
-  size_t most = 0;
-  for (const link_map *m = _r_debug.r_map; m; m = m->l_next) ++most;
-  auto *objects = static_cast<Exports *>(sys::allocate_pages(most * sizeof(Exports)));
-  if (!objects) return;
+// False: there are too many.
+bool note_objects() {
   size_t count = 0;
   each_object([&](const Exports &exports, bool comes_next) {
     if (is_libc(exports)) g_libc = exports;
-    if (comes_next && count < most) objects[count++] = exports;
+    if (comes_next && count++ < kMostObjects) g_objects[count - 1] = exports;
     return false;
   });
-  g_objects = objects;
   g_object_count = count;
+  return count <= kMostObjects;
 }
 
-// False while another call has not finished noting them, one that a signal handler interrupted for example.
+// False while another call has not finished noting them, one that a signal handler interrupted for example, and where there
+// are too many.
 bool are_noted() {
   Noted noted = g_noted.load(std::memory_order_acquire);
   if (noted == Noted::kNone && g_noted.compare_exchange_strong(noted, Noted::kNow)) {
-    note_objects();
-    g_noted.store(g_objects ? Noted::kYes : Noted::kNone, std::memory_order_release);
-    return g_objects != nullptr;
+    if (note_objects()) g_noted.store(Noted::kYes, std::memory_order_release);
+    return g_noted.load(std::memory_order_relaxed) == Noted::kYes;
   }
   return noted == Noted::kYes;
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/checked_memory.h"
+#include "base/own_memory.h"
 
 namespace tailrace {
 namespace {
@@ -54,9 +55,9 @@ class OpenedFile {
 // Memory for the time of a scope.
 class Pages {
  public:
-  explicit Pages(size_t bytes) : bytes_(bytes), memory_(sys::allocate_pages(bytes)) {}
+  explicit Pages(size_t bytes) : bytes_(bytes), memory_(own_memory::pages(bytes)) {}
   ~Pages() {
-    if (memory_) sys::munmap(memory_, bytes_);
+    if (memory_) own_memory::release(memory_, bytes_);
   }
   Pages(const Pages &) = delete;
   Pages &operator=(const Pages &) = delete;
@@ -158,7 +159,7 @@ void ObjectSymbols::open(const Module &module, const char *path, int pid, int64_
   size_t count = 0;
   if (!each_function(file, table, buffer.as<char>(), [&](const ElfW(Sym) &) { ++count; })) return;
   if (!count || count > kMostSymbols) return;
-  auto *symbols = static_cast<FunctionSymbol *>(sys::allocate_pages(count * sizeof(FunctionSymbol)));
+  auto *symbols = static_cast<FunctionSymbol *>(own_memory::pages(count * sizeof(FunctionSymbol)));
   if (!symbols) return;
   size_t filled = 0;
   each_function(file, table, buffer.as<char>(), [&](const ElfW(Sym) & symbol) {
@@ -175,7 +176,7 @@ void ObjectSymbols::open(const Module &module, const char *path, int pid, int64_
 }
 
 void ObjectSymbols::close() {
-  if (symbols_) sys::munmap(symbols_, count_ * sizeof *symbols_);
+  if (symbols_) own_memory::release(symbols_, count_ * sizeof *symbols_);
   *this = ObjectSymbols();
 }
 

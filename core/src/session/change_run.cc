@@ -52,8 +52,8 @@ int change_run(string_view run) {
   record_process_exit(0);
   sys::SignalsBlocked signals;
   {
-    Locked sealing(g.wiped->sealing);
-    Locked table(g.wiped->table);
+    Locked sealing(g_wiped.sealing);
+    Locked table(g_wiped.table);
     if (int status = leave_for(run)) return status;
     begin_again();
     begin_ledger_again();

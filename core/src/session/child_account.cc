@@ -34,7 +34,7 @@ struct Others {
 };
 
 // The process's totals less those of living threads: ended threads and reaped children. Not on the stack, which may be
-// small; g_session.wiped->reaping guards it.
+// small; g_wiped.reaping guards it.
 struct Reading {
   uint64_t rest[2];
   Others others;
@@ -109,7 +109,7 @@ bool take_reading(Reading &out) {
 std::atomic<uint32_t> g_threads_made, g_calls_begun, g_waits_begun, g_waits_over;
 
 AddedByWait::AddedByWait()
-    : alone_(g_session.wiped->reaping), threads_made_(g_threads_made.load()), known_(take_reading(g_before)) {}
+    : alone_(g_wiped.reaping), threads_made_(g_threads_made.load()), known_(take_reading(g_before)) {}
 
 bool AddedByWait::finish(uint64_t (&totals)[2]) {
   if (!known_ || !take_reading(g_after)) return false;
@@ -124,7 +124,7 @@ bool AddedByWait::finish(uint64_t (&totals)[2]) {
 bool AddedInCall::read(State &out) {
   if (!enter() || !g_session.ledger->known) return false;
   for (int i = 0; i < kTries; ++i) {
-    Locked alone(g_session.wiped->reaping);
+    Locked alone(g_wiped.reaping);
     // A wait counts what it added only when it is over.
     uint32_t over = g_waits_over.load();
     if (!take_reading(g_before)) return false;

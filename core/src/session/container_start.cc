@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/own_memory.h"
 #include "base/sys.h"
 #include "base/text.h"
 #include "format/settings.h"
@@ -66,11 +67,11 @@ class Extended {
     for (string_view value : g_session.environment.values) bytes += value.size();
     size_t pointers = (count + kSettingCount + 8) * sizeof(char *);
     size_ = pointers + bytes;
-    entries_ = static_cast<char **>(sys::allocate_pages(size_));
+    entries_ = static_cast<char **>(own_memory::pages(size_));
     if (entries_) text_ = Writer(reinterpret_cast<char *>(entries_) + pointers, bytes);
   }
   ~Extended() {
-    if (entries_) sys::munmap(entries_, size_);
+    if (entries_) own_memory::release(entries_, size_);
   }
   Extended(const Extended &) = delete;
   Extended &operator=(const Extended &) = delete;

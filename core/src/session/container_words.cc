@@ -1,6 +1,7 @@
 // See session/container_words.h. The options and the configuration are those of Apptainer 1.5 and SingularityCE 4.
 #include "session/container_words.h"
 
+#include "base/own_memory.h"
 #include "base/sys.h"
 
 namespace tailrace {
@@ -161,7 +162,7 @@ bool ContainerCommand::may_bind(string_view exe) const {
     fd = sys::open(w.c_str(), O_RDONLY);
   }
   if (fd < 0) return true;
-  char *text = static_cast<char *>(sys::allocate_pages(kMost));
+  char *text = static_cast<char *>(own_memory::pages(kMost));
   long n = text ? sys::read(fd, text, kMost) : 0;
   sys::close(fd);
   bool overlay = true, underlay = true, user = true;
@@ -171,7 +172,7 @@ bool ContainerCommand::may_bind(string_view exe) const {
     user = user && !says_no(line, "user bind control");
     return true;
   });
-  if (text) sys::munmap(text, kMost);
+  if (text) own_memory::release(text, kMost);
   return user && (overlay || underlay);
 }
 

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "base/arena.h"
+#include "base/own_memory.h"
 #include "base/sys.h"
 #include "session/birth_times.h"
 #include "session/session.h"
@@ -39,7 +40,7 @@ std::atomic<uint32_t> *entry_of(int fd) {
 std::atomic<uint32_t> *make_entry(int fd) {
   if (fd < 0 || static_cast<uint32_t>(fd) >= kMaxTrackedFd) return nullptr;
   if (auto *e = entry_of(fd)) return e;
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   if (auto *e = entry_of(fd)) return e;
   auto *chunk = static_cast<std::atomic<uint32_t> *>(arena_allocate(kChunk * sizeof(std::atomic<uint32_t>)));
   if (!chunk) return nullptr;
@@ -49,11 +50,11 @@ std::atomic<uint32_t> *make_entry(int fd) {
 
 // Memory for more slots; false when there is none.
 bool add_slots() {
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   uint32_t room = g_slot_room.load(std::memory_order_relaxed);
   if (g_slot_count.load(std::memory_order_relaxed) < room) return true;
   if (room >= kMaxTrackedFd) return false;
-  auto *chunk = static_cast<OpenFile *>(sys::allocate_pages(kChunk * sizeof(OpenFile)));
+  auto *chunk = static_cast<OpenFile *>(own_memory::pages(kChunk * sizeof(OpenFile)));
   if (!chunk) return false;
   g_slots[room / kChunk] = chunk;
   g_slot_room.store(room + kChunk, std::memory_order_release);
@@ -247,7 +248,7 @@ OpenFile *resolve(int fd, const Opening &opening, bool own_position, NamedFile &
   if (!i) return nullptr;
   OpenFile *f = slot_at(i);
   if (!has_room(f, name.path_bytes)) {
-    Locked lock(g_session.wiped->table);
+    Locked lock(g_wiped.table);
     make_room(f, name.path_bytes);
   }
   set_name(f, name);
@@ -268,7 +269,7 @@ OpenFile *resolve(int fd, const Opening &opening, bool own_position, NamedFile &
 // Of a slot that is in use. One thread at a time, and to its end: a reader of a name that stayed half-written would
 // never get it.
 void rename_socket(OpenFile *f, const NamedFile &name, const Found &found) {
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   f->generation.fetch_add(1, std::memory_order_relaxed);
   if (!has_room(f, name.path_bytes)) make_room(f, name.path_bytes);
   set_name(f, name);

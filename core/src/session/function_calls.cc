@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/own_memory.h"
 #include "base/sys.h"
 #include "session/ledger.h"
 #include "session/record.h"
@@ -42,7 +43,7 @@ void order_for_handlers() { std::atomic_signal_fence(std::memory_order_seq_cst);
 // The range of memory around an address, of /proc/self/maps. A line is below 128 bytes but for the path at its end.
 bool find_mapping(uintptr_t address, uintptr_t &begin, uintptr_t &end) {
   constexpr size_t kBytes = 64 * 1024;
-  auto *text = static_cast<char *>(sys::allocate_pages(kBytes));
+  auto *text = static_cast<char *>(own_memory::pages(kBytes));
   const int fd = text ? sys::open("/proc/self/maps", O_RDONLY) : -1;
   bool is_found = false;
   int64_t bytes_read = 0;
@@ -76,7 +77,7 @@ bool find_mapping(uintptr_t address, uintptr_t &begin, uintptr_t &end) {
     if (kept == kBytes) kept = 0;  // a path that is longer than all of this: its rest is no line of ours
   }
   if (fd >= 0) sys::close(fd);
-  if (text) sys::munmap(text, kBytes);
+  if (text) own_memory::release(text, kBytes);
   count_own(bytes_read, 0);
   return is_found;
 }
@@ -104,7 +105,7 @@ void find_stack(FunctionCalls &calls, uintptr_t frame) {
 }
 
 FunctionCalls *make_calls(uintptr_t frame) {
-  auto *calls = static_cast<FunctionCalls *>(sys::allocate_pages(sizeof(FunctionCalls)));
+  auto *calls = static_cast<FunctionCalls *>(own_memory::pages(sizeof(FunctionCalls)));
   if (!calls) return nullptr;
   find_stack(*calls, frame);
   t_calls = calls;
@@ -244,7 +245,7 @@ void release_function_calls() {
   if (!calls) return;
   while (calls->count) end_last(*calls);
   t_calls = nullptr;
-  sys::munmap(calls, sizeof *calls);
+  own_memory::release(calls, sizeof *calls);
 }
 
 }  // namespace tailrace

@@ -2,6 +2,7 @@
 #include "session/hand_over.h"
 
 #include "base/descriptor_table.h"
+#include "base/own_memory.h"
 #include "base/sys.h"
 #include "format/sealer_board.h"
 #include "session/path_buffer.h"
@@ -23,7 +24,7 @@ void map_board(void *raw) {
   job->status = fd;
   if (fd < 0) return;
   if (sys::lseek(fd, 0, SEEK_END) >= static_cast<int64_t>(sizeof(SealerBoard))) {
-    job->board = static_cast<SealerBoard *>(sys::mmap(sizeof(SealerBoard), PROT_READ | PROT_WRITE, MAP_SHARED, fd));
+    job->board = static_cast<SealerBoard *>(own_memory::file(fd, sizeof(SealerBoard)));
   }
   sys::close(fd);
 }
@@ -38,7 +39,7 @@ bool is_fresh(const SealerBoard *board) {
 
 void map_again() {
   Session &g = g_session;
-  if (g.board) sys::munmap(g.board, sizeof(SealerBoard));
+  if (g.board) own_memory::release(g.board, sizeof(SealerBoard));
   g.board = nullptr;
   PathBuffer path;
   Writer w(path.data(), kPathBytes);
@@ -147,7 +148,7 @@ void find_sealer() { board_of_sealer(); }
 
 void forget_sealer() {
   Session &g = g_session;
-  if (g.board) sys::munmap(g.board, sizeof(SealerBoard));
+  if (g.board) own_memory::release(g.board, sizeof(SealerBoard));
   g.board = nullptr;
   g.spare_count = 0;
 }

@@ -41,7 +41,7 @@ bool take_field(string_view text, string_view key, uint64_t &value) {
 
 bool is_ours_to_write() {
   const Session &g = g_session;
-  return !t_vfork && g.ledger && g.wiped && g.wiped->alive.load(std::memory_order_relaxed);
+  return !t_vfork && g.ledger && g_wiped.alive.load(std::memory_order_relaxed);
 }
 
 void count_own_now(int64_t read, int64_t written) {

@@ -1,7 +1,7 @@
 // See session/path_buffer.h.
 #include "session/path_buffer.h"
 
-#include "base/sys.h"
+#include "base/own_memory.h"
 #include "session/session.h"
 
 namespace tailrace {
@@ -23,7 +23,7 @@ PathBuffer::PathBuffer() : thread_(t_thread) {
     data_ = g_last_resort;
     return;
   }
-  auto *pages = static_cast<char *>(sys::allocate_pages(kOwnPages));
+  auto *pages = static_cast<char *>(own_memory::pages(kOwnPages));
   data_ = pages ? pages : g_last_resort;
 }
 
@@ -31,7 +31,7 @@ PathBuffer::~PathBuffer() {
   if (thread_) {
     --thread_->paths_taken;
   } else if (data_ != g_last_resort) {
-    sys::munmap(data_, kOwnPages);
+    own_memory::release(data_, kOwnPages);
   }
 }
 

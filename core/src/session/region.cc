@@ -55,7 +55,7 @@ Context *find_region_context(const Context *outer, const RegionDefinition *defin
 }
 
 __attribute__((noinline)) Context *make_region_context(Context *outer, const RegionDefinition *definition) {
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   if (Context *found = find_region_context(outer, definition)) return found;
   Context *made = nullptr;
   if (g_context_count < kMostRegionContexts) {
@@ -131,7 +131,7 @@ const RegionDefinition *define_region(string_view name, string_view category) {
   const uint64_t hash = recorded_hash(both, none);
   std::atomic<RegionDefinition *> &bucket = g_definitions[hash % kBuckets];
   if (const RegionDefinition *known = find_definition(bucket.load(std::memory_order_acquire), both)) return known;
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   RegionDefinition *others = bucket.load(std::memory_order_relaxed);
   if (const RegionDefinition *known = find_definition(others, both)) return known;
   if (g_definition_count >= kMostRegionDefinitions) return nullptr;

@@ -113,7 +113,7 @@ void make_reserve(unsigned uid) {
   if (!self) return;
   sys::SignalsBlocked signals;
   if (self->segment && self->next - self->begin > kSegmentSlots / 2) seal_thread(self);
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   find_sealer();
   // A thread notices the new size when it reaches the end of its segment.
   for (Thread *t = g_session.threads; t; t = t->next_thread) {

@@ -48,7 +48,7 @@ bool make_root_context(string_view found) {
 
 void renew_root_context() {
   // Looked for under the lock, so that of two threads that have changed a variable the last finds what both have set.
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   Writer found(g_found, sizeof g_found);
   const FoundTags known = find_managed_tags(environ, found);
   count_own(known.bytes_read, 0);

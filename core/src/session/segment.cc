@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/descriptor_table.h"
+#include "base/own_memory.h"
 #include "base/private_stack.h"
 #include "base/sys.h"
 #include "session/hand_over.h"
@@ -51,7 +52,7 @@ uint32_t used_slots(const Thread *t) {
 
 // Extends the segment to its full size if possible. Another thread may have done so already (session/reserve.cc).
 bool grow(Thread *t) {
-  Locked lock(g_session.wiped->table);  // the file's name is found by the run
+  Locked lock(g_wiped.table);  // the file's name is found by the run
   if (t->limit - t->begin >= kSegmentSlots || !extend_segment_file(t->segment)) return false;
   t->limit = t->begin + kSegmentSlots;
   return true;
@@ -84,7 +85,7 @@ void do_seal_job(void *raw) {
 bool prepare_sealing() {
   Session &g = g_session;
   if (!g.scratch) g.scratch = make_seal_scratch();
-  if (!g.seal_stack) g.seal_stack = static_cast<char *>(sys::allocate_pages(kPrivateStackBytes));
+  if (!g.seal_stack) g.seal_stack = static_cast<char *>(own_memory::pages(kPrivateStackBytes));
   return g.scratch && g.seal_stack;
 }
 
@@ -134,7 +135,7 @@ constexpr uint32_t kMaxKept = 64;
 // write to the trace file, to the launcher.
 bool leave_segment(Thread *t, int status) {
   Session &g = g_session;
-  Locked lock(g.wiped->table);
+  Locked lock(g_wiped.table);
   SegmentHeader *s = nullptr;
   bool may_make = (status == -EACCES || status == -EPERM) && g.kept_segments < kMaxKept;
   if (may_make) s = make_segment(kSegmentSlots, t->tid);
@@ -153,7 +154,7 @@ bool move_on(Thread *t) {
   SegmentHeader *earlier = t->segment;
   uint32_t epoch = t->epoch;
   bool sealed = seal_and_empty(t, true);
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   SegmentHeader *s = make_segment(kFirstSlots, t->tid);
   if (!s) return false;
   // The writer of a record sees by another epoch that names and context are to be written again.
@@ -169,7 +170,7 @@ bool move_on(Thread *t) {
 
 bool hand_over(Thread *t) {
   take_captured(t);
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   SegmentHeader *next = exchange_segment(t);
   if (next) attach_segment(t, next, 0);
   return next != nullptr;
@@ -179,7 +180,7 @@ bool hand_over(Thread *t) {
 // as lost.
 void make_room_in_full(Thread *t) {
   if (hand_over(t)) return;
-  Locked lock(g_session.wiped->sealing);
+  Locked lock(g_wiped.sealing);
   if (is_of_earlier_run(t->segment) && move_on(t)) return;
   SealJob job = seal_records(t);
   if (job.status < 0 && leave_segment(t, job.status)) return;
@@ -257,7 +258,7 @@ void note_thread(Thread *t) {
 }
 
 bool follow_process(Thread *t) {
-  Locked lock(g_session.wiped->sealing);
+  Locked lock(g_wiped.sealing);
   return move_on(t);
 }
 
@@ -274,7 +275,7 @@ bool make_room(Thread *t, uint32_t slots) {
       return false;
     }
     t->retry_events = 1024;
-    Locked lock(g_session.wiped->table);
+    Locked lock(g_wiped.table);
     open_segment(t);
     return t->segment != nullptr;
   }
@@ -295,7 +296,7 @@ Slot *reserve_slowly(Thread *t, uint32_t n) {
 
 void seal_thread(Thread *t) {
   if (!t->segment) return;
-  Locked lock(g_session.wiped->sealing);
+  Locked lock(g_wiped.sealing);
   if (t->next != t->begin && is_of_earlier_run(t->segment) && move_on(t)) return;
   // Records that can't be written now may be later; only a full segment has to be emptied.
   if (t->next != t->begin && !seal_and_empty(t)) set_deadline(t, now_ticks());
@@ -306,7 +307,7 @@ void seal_idle_threads() {
   for (Thread *t = g_session.threads; t; t = t->next_thread) {
     {
       // Only one that no new thread can take meanwhile (session.cc, free_thread).
-      Locked lock(g_session.wiped->table);
+      Locked lock(g_wiped.table);
       if (t->in_use.load(std::memory_order_acquire) || !t->segment || t->next == t->begin) continue;
       t->in_use.store(1, std::memory_order_relaxed);
     }
@@ -351,7 +352,7 @@ void leave_segments() {
 void seal_for_exit() {
   Session &g = g_session;
   Thread *self = t_thread;
-  Locked lock(g.wiped->sealing);
+  Locked lock(g_wiped.sealing);
   // No sealer of this run looks for them.
   for (Thread *t = g.threads; t; t = t->next_thread) {
     // Of a thread that runs the segment may change.
@@ -360,7 +361,7 @@ void seal_for_exit() {
     if (seal_and_empty(t, true) && is_done(t->segment)) remove_segment_file(t->segment);
   }
   {
-    Locked table(g.wiped->table);
+    Locked table(g_wiped.table);
     if (leave_to_sealer()) return;
     seal_handed();
     // Before another thread may hand over what nobody would take back.
@@ -378,10 +379,10 @@ void seal_for_exit() {
 MemorySegment::MemorySegment(Thread *thread) : thread_(thread) {
   Session &g = g_session;
   if (thread->segment || (g.first_segment && !g.sealed_for_exit)) return;
-  segment_ = static_cast<SegmentHeader *>(sys::allocate_pages(segment_bytes(kSegmentSlots)));
+  segment_ = static_cast<SegmentHeader *>(own_memory::pages(segment_bytes(kSegmentSlots)));
   if (!segment_) return;
   {
-    Locked lock(g.wiped->table);
+    Locked lock(g_wiped.table);
     write_segment_header(segment_, g.first_segment ? g.segment_count++ : 0, kSegmentSlots, thread->tid);
   }
   auto &lost = segment_->lost[static_cast<int>(Loss::kNoJournal)];
@@ -393,7 +394,7 @@ MemorySegment::~MemorySegment() {
   if (!segment_) return;
   Session &g = g_session;
   {
-    Locked lock(g.wiped->sealing);
+    Locked lock(g_wiped.sealing);
     g.unrecorded = seal_and_empty(thread_);
   }
   // What could not be written: the next attempt may.
@@ -401,7 +402,7 @@ MemorySegment::~MemorySegment() {
   g.losses_without_segment.fetch_add(lost, std::memory_order_relaxed);
   thread_->segment = nullptr;
   thread_->begin = thread_->next = thread_->limit = thread_->captured_to = nullptr;
-  sys::munmap(segment_, segment_bytes(kSegmentSlots));
+  own_memory::release(segment_, segment_bytes(kSegmentSlots));
 }
 
 void report_losses() {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/descriptor_table.h"
+#include "base/own_memory.h"
 #include "base/sys.h"
 #include "format/checked_file.h"
 #include "format/host_description.h"
@@ -114,9 +115,9 @@ int allocate_file(int fd, size_t from, size_t to) {
 
 SegmentHeader *map_segment(int fd, Sharing sharing) {
   size_t bytes = segment_bytes(kSegmentSlots);
-  auto *map = static_cast<SegmentHeader *>(sys::mmap(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd));
+  auto *map = static_cast<SegmentHeader *>(own_memory::file(fd, bytes));
   if (!map || share_segment(map, sharing)) return map;
-  sys::munmap(map, bytes);
+  own_memory::release(map, bytes);
   return nullptr;
 }
 
@@ -270,7 +271,7 @@ SegmentHeader *reopen_segment_file(uint32_t index, Sharing sharing) {
               s->pid == g_session.pid && s->segment == index &&
               static_cast<int64_t>(segment_bytes(s->allocated_slots.load())) <= bytes;
   if (ours) return s;
-  sys::munmap(s, segment_bytes(kSegmentSlots));
+  own_memory::release(s, segment_bytes(kSegmentSlots));
   return nullptr;
 }
 
@@ -282,8 +283,7 @@ void remove_segment_file(const SegmentHeader *segment) {
 bool share_segment(SegmentHeader *segment, Sharing sharing) {
   if (sharing == Sharing::kWithChildren) return true;
   size_t kept = sharing == Sharing::kHeaderWithChildren ? kSegmentHeaderBytes : 0;
-  return sys::madvise(reinterpret_cast<char *>(segment) + kept, segment_bytes(kSegmentSlots) - kept, MADV_DONTFORK) >=
-         0;
+  return own_memory::keep_from_children(reinterpret_cast<char *>(segment) + kept, segment_bytes(kSegmentSlots) - kept);
 }
 
 void announce_user(unsigned uid) {

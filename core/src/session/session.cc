@@ -21,6 +21,7 @@
 #include <new>
 
 #include "base/arena.h"
+#include "base/own_memory.h"
 #include "base/sys.h"
 #include "format/host_facts.h"
 #include "format/journal_place.h"
@@ -49,6 +50,7 @@ void tailrace_report_to(const char *path);  // base/sanitizer.cc
 namespace tailrace {
 
 Session g_session{};
+WipedOnFork g_wiped;
 __thread Thread *t_thread = nullptr;
 __thread Context *t_context = nullptr;
 __thread uint64_t t_region = 0;
@@ -84,14 +86,8 @@ void thread_ends(void *value) {
   if (Thread *t = t_thread) release_thread(t);
 }
 
-bool make_wiped_page() {
-  void *page = sys::allocate_pages(4096);
-  if (!page) return false;
-  // Kernels before 4.14 lack this advice; there after_fork_in_child zeroes the page for fork(3).
-  sys::madvise(page, 4096, MADV_WIPEONFORK);
-  g_session.wiped = new (page) WipedOnFork;
-  return true;
-}
+// Kernels before 4.14 lack this advice; there after_fork_in_child zeroes the page for fork(3).
+void have_wiped_on_fork() { sys::madvise(&g_wiped, sizeof g_wiped, MADV_WIPEONFORK); }
 
 void read_host_name() {
   Writer w(g_session.host, sizeof g_session.host);
@@ -217,7 +213,7 @@ bool prepare() {
     return false;
   }
   use_libc_memory();
-  if (!make_wiped_page()) return false;
+  have_wiped_on_fork();
   find_own_library();
   read_host_name();
   start_clock();
@@ -235,9 +231,10 @@ bool prepare() {
 // In a forked child. The segments of its parent's threads are not mapped here.
 void become_child() {
   Session &g = g_session;
+  own_memory::begin_child();
   g.threads = nullptr;
   if (g.first_segment) {
-    if (g.ancestor) sys::munmap(g.ancestor, kSegmentHeaderBytes);
+    if (g.ancestor) own_memory::release(g.ancestor, kSegmentHeaderBytes);
     g.ancestor = g.first_segment;
     g.first_segment = nullptr;
   }
@@ -245,11 +242,11 @@ void become_child() {
   forget_sealer();
   if (g.end_exposure_in_child) g.end_exposure_in_child();
   begin_process();
-  if (!g.wiped->by_libc) inherit_libraries(false);
+  if (!g_wiped.by_libc) inherit_libraries(false);
   begin_child_ledger();
   // The program may have overwritten argv by now; exe, cwd and parent are the child's own.
   long bytes_read = describe_process(g_argv);
-  g.wiped->alive.store(1, std::memory_order_release);
+  g_wiped.alive.store(1, std::memory_order_release);
   count_own(bytes_read, 0);
 }
 
@@ -282,7 +279,7 @@ Thread *begin_thread() {
     sys::SignalsBlocked signals;
     bool continues, is_behind = false;
     {
-      Locked lock(g_session.wiped->table);
+      Locked lock(g_wiped.table);
       t = free_thread();
       if (!t) return nullptr;
       t->in_use.store(1, std::memory_order_relaxed);
@@ -348,7 +345,7 @@ Thread *enter_slowly() {
     start_session(nullptr);
     if (g_session.state.load(std::memory_order_acquire) != State::kOn) return nullptr;
   }
-  if (!g_session.wiped->alive.load(std::memory_order_acquire)) {
+  if (!g_wiped.alive.load(std::memory_order_acquire)) {
     sys::SignalsBlocked signals;
     t_thread = nullptr;
     become_child();
@@ -428,14 +425,14 @@ void start_session(char **argv, State from) {
   else
     hide_settings(environ);
   begin_ledger(g_session.ledger != nullptr);
-  g_session.wiped->alive.store(1, std::memory_order_release);
+  g_wiped.alive.store(1, std::memory_order_release);
   g_session.state.store(State::kOn, std::memory_order_release);
 }
 
 void stop_tracing() {
   g_session.state.store(State::kOff, std::memory_order_release);
   // Makes every thread take the slow path of enter(), which returns null from now on.
-  g_session.wiped->alive.store(0, std::memory_order_release);
+  g_wiped.alive.store(0, std::memory_order_release);
   t_thread = nullptr;
 }
 
@@ -470,11 +467,11 @@ uint64_t g_mask_before_fork;
 bool g_held_for_fork;
 
 void before_fork() {
-  if (!g_session.wiped) return;
+  if (g_session.state.load(std::memory_order_acquire) != State::kOn) return;
   uint64_t all = ~0ULL, saved = 0;
   sys::call(SYS_rt_sigprocmask, SIG_SETMASK, sys::pointer(&all), sys::pointer(&saved), sizeof saved);
-  g_session.wiped->sealing.lock();
-  g_session.wiped->table.lock();
+  g_wiped.sealing.lock();
+  g_wiped.table.lock();
   g_mask_before_fork = saved;
   g_held_for_fork = true;
 }
@@ -483,8 +480,8 @@ void after_fork_in_parent() {
   if (!g_held_for_fork) return;
   g_held_for_fork = false;
   uint64_t saved = g_mask_before_fork;
-  g_session.wiped->table.unlock();
-  g_session.wiped->sealing.unlock();
+  g_wiped.table.unlock();
+  g_wiped.sealing.unlock();
   sys::call(SYS_rt_sigprocmask, SIG_SETMASK, sys::pointer(&saved), 0, sizeof saved);
 }
 
@@ -492,8 +489,8 @@ void after_fork_in_child() {
   if (!g_held_for_fork) return;
   g_held_for_fork = false;
   uint64_t saved = g_mask_before_fork;
-  new (g_session.wiped) WipedOnFork{};
-  g_session.wiped->by_libc = true;
+  new (&g_wiped) WipedOnFork{};
+  g_wiped.by_libc = true;
   inherit_libraries(true);
   sys::call(SYS_rt_sigprocmask, SIG_SETMASK, sys::pointer(&saved), 0, sizeof saved);
 }

@@ -1,8 +1,8 @@
 // The session: all state by which one process is traced, and a thread's entry to recording.
 //
-//   process ── g_session: Session
+//   process ── g_wiped: WipedOnFork                    a page that fork(2) zeroes: `alive` and the locks
+//           ── g_session: Session
 //                │
-//                ├─ wiped ──────────► WipedOnFork      one page that fork(2) zeroes: `alive` and the locks
 //                ├─ root ───────────► Context          the process's own tags; never freed (session/root_context.h)
 //                ├─ threads ────────► Thread ─► Thread ─► ...        never freed; an ended thread's is used again
 //                │                      │         │
@@ -26,7 +26,7 @@
 //
 // What starts a process does to it:
 //
-//   fork     `wiped` is zero and no segment is mapped in the child. enter_slowly() finds `alive` unset and begins a
+//   fork     g_wiped is zero and no segment is mapped in the child. enter_slowly() finds `alive` unset and begins a
 //            process of its own: new name, new ledger, new journal at its first event. libc's fork holds `sealing` and
 //            `table` meanwhile (before_fork), so that tables and arena are whole in the child.
 //   vfork    The child runs in its parent's memory: t_vfork is set, t_thread put aside, nothing recorded or changed.
@@ -94,8 +94,13 @@ struct Thread {
   void *spare_ranges;  // of annotations (layers/annotations.cc)
 };
 
-// On a page of its own that fork zeroes.
-struct WipedOnFork {
+// On pages of its own that fork zeroes.
+#if defined(__x86_64__)
+constexpr size_t kLargestPage = 4096;
+#else
+constexpr size_t kLargestPage = 65536;
+#endif
+struct alignas(kLargestPage) WipedOnFork {
   std::atomic<uint32_t> alive;
   bool by_libc;  // libc's fork: the child began in after_fork_in_child()
   // What each guards, and their order: above.
@@ -131,7 +136,6 @@ struct EarlierJournals {
 
 struct Session {
   std::atomic<State> state;
-  WipedOnFork *wiped;
   StartEnvironment environment;
   ClockKind clock_kind;
   ClockSample start;
@@ -179,6 +183,7 @@ struct Session {
 };
 
 extern Session g_session;
+extern WipedOnFork g_wiped;
 extern __thread Thread *t_thread;
 extern __thread Context *t_context;
 // The number of the region that the thread is in; 0: none (session/region.h).
@@ -204,7 +209,7 @@ Thread *enter_slowly();
 // The calling thread's Thread, or null when it records nothing now.
 inline Thread *enter() {
   Thread *t = t_thread;
-  if (__builtin_expect(t != nullptr && g_session.wiped->alive.load(std::memory_order_relaxed), 1)) return t;
+  if (__builtin_expect(t != nullptr && g_wiped.alive.load(std::memory_order_relaxed), 1)) return t;
   return enter_slowly();
 }
 

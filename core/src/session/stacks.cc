@@ -2,6 +2,7 @@
 #include "session/stacks.h"
 
 #include "base/arena.h"
+#include "base/own_memory.h"
 #include "format/stack_choice.h"
 #include "linker/unwind.h"
 #include "session/python_frames.h"
@@ -139,7 +140,7 @@ void begin_stacks() {
 uint64_t take_stack(Thread *t, Fn fn, uint64_t t0, uint64_t t1) {
   if (!is_io(fn) || !is_wanted(t, t1 - t0)) return 0;
   sys::SignalsBlocked signals;
-  if (!t->stack_room) t->stack_room = static_cast<StackRoom *>(sys::allocate_pages(sizeof(StackRoom)));
+  if (!t->stack_room) t->stack_room = static_cast<StackRoom *>(own_memory::pages(sizeof(StackRoom)));
   if (!t->stack_room) return 0;
   StackRoom &room = *t->stack_room;
   const PythonInterpreter *python = g_python_interpreter.load(std::memory_order_acquire);

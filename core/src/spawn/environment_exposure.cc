@@ -1,7 +1,7 @@
 // See spawn/environment_exposure.h.
 #include "spawn/environment_exposure.h"
 
-#include "base/sys.h"
+#include "base/own_memory.h"
 #include "spawn/injection.h"
 
 namespace tailrace {
@@ -40,8 +40,8 @@ uint64_t key_of(const BuiltEnvironment &built) {
 
 bool make_room(BuiltEnvironment &built, size_t bytes) {
   if (bytes <= built.bytes) return true;
-  if (built.entries) sys::munmap(built.entries, built.bytes);
-  built.entries = static_cast<char **>(sys::allocate_pages(bytes));
+  if (built.entries) own_memory::release(built.entries, built.bytes);
+  built.entries = static_cast<char **>(own_memory::pages(bytes));
   built.bytes = built.entries ? bytes : 0;
   return built.entries != nullptr;
 }
@@ -90,7 +90,7 @@ bool expose_settings(const char *path) {
     Injection injection(environment, Injection::kOtherProcess);
     Program program(path, environment);
     if (!program.carries_preload()) return false;
-    Locked lock(g_session.wiped->table);
+    Locked lock(g_wiped.table);
     // Another thread may have begun or ended an exposure in between.
     if (current_environment() != environment) continue;
     BuiltEnvironment *built = build(injection, program);
@@ -106,7 +106,7 @@ bool expose_settings(const char *path) {
 }
 
 void end_exposure() {
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   if (g_exposure.users && --g_exposure.users == 0) restore();
 }
 

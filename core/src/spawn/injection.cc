@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/own_memory.h"
 #include "base/sys.h"
 #include "session/container_start.h"
 #include "session/files.h"
@@ -33,7 +34,7 @@ string_view Injection::tags_for(char *const *environment) {
 }
 
 string_view Injection::merge(string_view own, string_view set) {
-  merge_ = static_cast<Merge *>(sys::allocate_pages(sizeof(Merge)));
+  merge_ = static_cast<Merge *>(own_memory::pages(sizeof(Merge)));
   if (!merge_) return own;
   size_t at;
   Writer faults(merge_->message, sizeof merge_->message), merged(merge_->merged, sizeof merge_->merged);
@@ -43,7 +44,7 @@ string_view Injection::merge(string_view own, string_view set) {
 }
 
 Injection::~Injection() {
-  if (merge_) sys::munmap(merge_, sizeof(Merge));
+  if (merge_) own_memory::release(merge_, sizeof(Merge));
 }
 
 string_view Injection::write_process(Kind kind) {
@@ -173,12 +174,12 @@ const char *search_path(const char *file, char *out, size_t size) {
 }
 
 void *take_thread_start(size_t n) {
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   return pool_take(n);
 }
 
 void give_thread_start(void *block) {
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   pool_give(block, 64);
 }
 
