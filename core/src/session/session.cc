@@ -228,11 +228,22 @@ bool prepare() {
   return true;
 }
 
+// In a forked child the Threads of its parent are free. That of the thread that forked is so in the child's children: a
+// call that a handler has interrupted to fork may return here, and uses it.
+void free_parents_threads(const Thread *forked) {
+  for (Thread *t = g_session.threads; t; t = t->next_thread) {
+    t->segment = nullptr;
+    t->begin = t->next = t->limit = t->captured_to = nullptr;
+    if (t != forked) t->accounts = 0;
+    t->in_use.store(t == forked, std::memory_order_relaxed);
+  }
+}
+
 // In a forked child. The segments of its parent's threads are not mapped here.
-void become_child() {
+void become_child(const Thread *forked) {
   Session &g = g_session;
   own_memory::begin_child();
-  g.threads = nullptr;
+  free_parents_threads(forked);
   if (g.first_segment) {
     if (g.ancestor) own_memory::release(g.ancestor, kSegmentHeaderBytes);
     g.ancestor = g.first_segment;
@@ -347,8 +358,9 @@ Thread *enter_slowly() {
   }
   if (!g_wiped.alive.load(std::memory_order_acquire)) {
     sys::SignalsBlocked signals;
+    const Thread *forked = t_thread;
     t_thread = nullptr;
-    become_child();
+    become_child(forked);
   }
   if (t_thread) return t_thread;
   // What begins a thread may come back here.
