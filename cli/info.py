@@ -156,9 +156,9 @@ def _all_done(outcomes: dict[str, int]) -> str:
 
 
 def _loss(cause: str, unit: str, count: int) -> str:
-    return (
-        f"{count_text(count, 'process', 'es')} recorded nothing" if unit == "processes" else f"{count} {unit} {cause}"
-    )
+    if unit != "processes":
+        return f"{count} {unit} {cause}"
+    return f"{count_text(count, 'process', 'es')} recorded {'in part' if cause == 'gave_way' else 'nothing'}"
 
 
 def _detail(info: dict[str, Any]) -> str:

@@ -320,7 +320,8 @@ class _Filler:
         for tags in header.contexts:
             self._put(_CONTEXT_OF_BLOCK, self._context(tags), block_id)
         for cause, count in header.lost.items():
-            self._put(_LOSS, name, process_id, cause, "events", count, "")
+            unit = "processes" if cause == "gave_way" else "events"
+            self._put(_LOSS, name, process_id, cause, unit, count, "")
         if header.process is not None and (reason := no_journal.reason(header.process.facts)):
             self._put(_LOSS, name, process_id, "no_journal", "processes", 1, reason)
 

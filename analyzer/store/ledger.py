@@ -39,6 +39,7 @@ WITHOUT_SETTINGS = (
     "started without the settings, by a raw system call, or under a seccomp filter set by an untraced process"
 )
 CONFINED = "confined itself by a seccomp filter that kills for the tracer's calls; tracing ended before"
+GAVE_WAY = "mapped memory over the tracer's, which got out of its way; tracing ended before"
 OBSTACLES = {
     "static": "statically linked",
     "go": "static Go, which makes system calls without libc",
@@ -103,8 +104,10 @@ def accounts(catalogue: Catalogue) -> list[Row]:
     obstacles = _obstacles(catalogue)
     damaged = _damaged(catalogue)
     ends = match(rows, _reaped(catalogue), obstacles)
+    gave_way = {key for (key,) in catalogue.rows("SELECT process_id FROM losses WHERE cause = 'gave_way'")}
     for row in rows:
         row["went_on"] = row["id"] in ends.went_on
+        row["gave_way"] = row["id"] in gave_way
     lossy = lossy_ids(catalogue)
     out = [_row(row, ends.of.get(row["id"]), row["id"] in lossy, obstacles) for row in rows]
     return out + _untraced_rows(ends.unmatched, rows, out, obstacles, damaged)
@@ -190,7 +193,7 @@ def short(rows: Sequence[Row] | pd.DataFrame) -> list[Row]:
 
 def _hides(cause: str) -> bool:
     """Whether a process with this cause may not have been fully seen, whatever its share is."""
-    return cause == RING or cause.startswith(no_journal.NO_JOURNAL)
+    return cause in (RING, GAVE_WAY) or cause.startswith(no_journal.NO_JOURNAL)
 
 
 def partial_processes(processes: pd.DataFrame | None) -> set[Process] | None:
@@ -305,6 +308,7 @@ def _row(row: Row, end: Row | None, lossy: bool, obstacles: Obstacles) -> Row:
     figures = _figures(kernel, captured)
     cause = RING if row["ledger"].get("ring") and cause in ("", UNSEEN, INSIDE_LIBC) else cause
     cause = no_journal.reason(row["facts"]) or cause
+    cause = GAVE_WAY if row.get("gave_way") else cause
     place = {key: row[key] for key in ("host", "pid", "start", "exe")}
     return {**place, "traced": True, "account": account, "signal": signal, **figures, "share": share, "cause": cause}
 

@@ -21,6 +21,7 @@ LOSSES = {
     "torn": "cut off: the process was killed, or the file ends, within a record",
     "unnamed": "without a file: the descriptor was closed and reused during the call",
     "dropped": "not recorded: activity of a GPU that CUPTI dropped or gave no times of",
+    "gave_way": "recorded in part: they mapped memory over the tracer's, which ended recording there",
     "ambiguous": "without a file: two names have one hash in the trace",
     "no_arguments": "without file and bytes: they were traced without metadata",
     "not_json": "not JSON",
@@ -54,7 +55,8 @@ def sentence(cause: str, unit: str, losses: Iterable[Loss]) -> str:
     problems = list(dict.fromkeys(row.problem for row in rows))
     named = "; ".join([*problems[:_NAMED], *([f"and {len(problems) - _NAMED} more"] if len(problems) > _NAMED else [])])
     if unit == "processes":
-        return f"{count_text(number, 'process', 'es')} recorded nothing ({named})"
+        how = f"recorded nothing ({named})" if named else LOSSES.get(cause, cause)
+        return f"{count_text(number, 'process', 'es')} {how}"
     if unit in ("files", "hosts"):
         return f"{count_text(number, unit.removesuffix('s'))} {LOSSES.get(cause, cause)}: {named}"
     return f"{number:,} {unit} {LOSSES.get(cause, cause)}"

@@ -129,7 +129,14 @@ ProcessName add_header(Summary &summary, const std::string &header) {
   summary.events = plus(summary.events, std::max<int64_t>(0, events));
   summary.read_bytes = plus(summary.read_bytes, std::max<int64_t>(0, read));
   summary.written_bytes = plus(summary.written_bytes, std::max<int64_t>(0, written));
-  for (const auto &[cause, count] : lost) summary.lost.add(cause, count);
+  for (const auto &[cause, count] : lost) {
+    // Of how many events nobody knows.
+    if (cause == kLossNames[static_cast<int>(Loss::kGaveWay)]) {
+      summary.gave_way += count;
+    } else {
+      summary.lost.add(cause, count);
+    }
+  }
   if (no_journal) summary.without_journal.add(*no_journal, 1);
   return process;
 }
@@ -176,7 +183,12 @@ uint64_t Counts::sum() const {
 
 void Summary::add_unrecorded(const SealedJournals &journals) {
   for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) {
-    if (journals.unrecorded_lost[i] != 0) lost.add(kLossNames[i], journals.unrecorded_lost[i]);
+    if (journals.unrecorded_lost[i] == 0) continue;
+    if (i == static_cast<int>(Loss::kGaveWay)) {
+      gave_way += journals.unrecorded_lost[i];
+    } else {
+      lost.add(kLossNames[i], journals.unrecorded_lost[i]);
+    }
   }
 }
 
@@ -247,6 +259,8 @@ std::string describe(const Summary &summary) {
   if (summary.alive != 0) out += ", " + count_text(summary.alive, "process", "es") + " still running";
   for (const auto &[reason, count] : summary.without_journal.all())
     out += ", " + count_text(count, "process", "es") + " recorded nothing (" + reason + ")";
+  if (summary.gave_way != 0)
+    out += ", " + count_text(summary.gave_way, "process", "es") + " recorded in part (memory mapped over the tracer's)";
   const uint64_t lost = summary.lost.sum();
   if (lost != 0) {
     auto causes = summary.lost.all();
@@ -254,7 +268,7 @@ std::string describe(const Summary &summary) {
     std::string list;
     for (const auto &[cause, count] : causes) list += (list.empty() ? "" : ", ") + std::to_string(count) + " " + cause;
     out += ", " + count_text(lost, "event") + " LOST (" + list + ")";
-  } else if (summary.without_journal.all().empty()) {
+  } else if (summary.without_journal.all().empty() && summary.gave_way == 0) {
     out += summary.processes != 0 ? ", nothing lost" : ", nothing recorded";
   }
   if (summary.torn_bytes != 0) out += ", " + bytes_text(summary.torn_bytes) + " of torn blocks";

@@ -33,6 +33,7 @@ struct Summary {
   uint64_t alive = 0;                // processes that still run
   Counts lost;                       // by cause
   Counts without_journal;            // processes that recorded nothing, by why, in words
+  uint64_t gave_way = 0;             // processes that ended recording (session/give_way.h)
   std::optional<std::string> fault;  // why tailrace could not do its part
 
   void add_unrecorded(const SealedJournals &journals);

@@ -23,6 +23,7 @@ class Lock {
   void unlock() {
     if (word_.exchange(0, std::memory_order_release) == 2) sys::futex(&word_, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1);
   }
+  bool is_free() const { return word_.load(std::memory_order_relaxed) == 0; }
 
  private:
   std::atomic<uint32_t> word_{0};

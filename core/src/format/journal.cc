@@ -5,8 +5,8 @@
 
 namespace tailrace {
 
-const char *const kLossNames[static_cast<int>(Loss::kCount)] = {"no_journal", "not_written", "torn", "unnamed",
-                                                                "dropped"};
+const char *const kLossNames[static_cast<int>(Loss::kCount)] = {"no_journal", "not_written", "torn",
+                                                                "unnamed",    "dropped",     "gave_way"};
 
 const char *const kFileTypeNames[10] = {"none", "reg", "dir", "lnk", "chr", "blk", "fifo", "sock", "anon", "object"};
 

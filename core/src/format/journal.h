@@ -57,7 +57,7 @@
 namespace tailrace {
 
 constexpr uint32_t kJournalMagic = 0x4C4A5254;  // "TRJL"
-constexpr uint32_t kJournalVersion = 13 ^ table_number();
+constexpr uint32_t kJournalVersion = 14 ^ table_number();
 constexpr size_t kSegmentHeaderBytes = 4096;
 #ifndef TAILRACE_SEGMENT_SLOTS  // tests/bench/study.py measures others
 #define TAILRACE_SEGMENT_SLOTS 4096
@@ -66,7 +66,7 @@ constexpr uint32_t kSegmentSlots = TAILRACE_SEGMENT_SLOTS;  // about one block o
 constexpr uint32_t kFirstSlots = 448;                       // what a short process allocates: 7 pages of slots
 
 // The causes of docs/trace-format.md, "Losses", that the core counts.
-enum class Loss { kNoJournal, kNotWritten, kTorn, kUnnamed, kDropped, kCount };
+enum class Loss { kNoJournal, kNotWritten, kTorn, kUnnamed, kDropped, kGaveWay, kCount };
 extern const char *const kLossNames[static_cast<int>(Loss::kCount)];
 
 // What a record is: a hook's number (format/functions.h), or one of these.

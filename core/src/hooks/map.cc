@@ -1,10 +1,12 @@
 // Hooks: mappings of files. Loads and stores through memory are no calls; a mapping tells which bytes of the file they can
-// have been. Mappings without a file belong to allocators and are no access to data.
+// have been. Mappings without a file belong to allocators and are no access to data. hooks/unrecorded_maps.cc has the other
+// calls on memory.
 #include <stdarg.h>
 #include <sys/mman.h>
 
 #include "base/arena.h"
 #include "hooks/hook_records.h"
+#include "hooks/programs_memory.h"
 #include "linker/real.h"
 
 using namespace tailrace;
@@ -81,7 +83,7 @@ struct Part {
 // The part of [begin, end) in the first mapping from index `i` on; `i` is advanced past it.
 Part next_part(uint32_t &i, uintptr_t begin, uintptr_t end, NamedFile &file) {
   Part part;
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   for (; i < g_mapping_count.load(std::memory_order_relaxed); ++i) {
     const Mapping &m = g_mappings[i];
     uintptr_t from = m.begin.load(std::memory_order_relaxed);
@@ -96,7 +98,7 @@ Part next_part(uint32_t &i, uintptr_t begin, uintptr_t end, NamedFile &file) {
 
 // To be called when the range is unmapped or mapped anew.
 void forget(uintptr_t begin, uintptr_t end) {
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   for (uint32_t i = 0; i < g_mapping_count.load(std::memory_order_relaxed); ++i) {
     Mapping &m = g_mappings[i];
     uintptr_t from = m.begin.load(std::memory_order_relaxed), to = m.end;
@@ -143,24 +145,41 @@ void record_map(const Call &call, Fn fn, int fd, void *map, size_t n, int64_t at
   if (any_mapping()) forget(begin, begin + n);
   NamedFile file;
   if (name_open_file(fd, file)) {
-    Locked lock(g_session.wiped->table);
+    Locked lock(g_wiped.table);
     keep(begin, begin + n, at, access, file);
   }
   errno = saved;
+}
+
+constexpr int kTakesItsAddress = MAP_FIXED | 0x100000;  // MAP_FIXED_NOREPLACE, which old headers lack
+
+// Where there is no gap of that size, but for memory of ours in it, once more.
+template <class Real>
+void *map_for_program(void *address, size_t n, int flags, Real &&real) {
+  if (flags & kTakesItsAddress) make_way(address, n);
+  void *map = real();
+  if (__builtin_expect(map == MAP_FAILED, 0) && errno == ENOMEM && make_gap(n)) map = real();
+  return map;
+}
+
+int unmap(void *address, size_t n) {
+  return for_programs_memory(address, n, Unmapped::kPassed,
+                             [](void *begin, size_t bytes) { return REAL(munmap)(begin, bytes); });
 }
 
 }  // namespace
 
 #define MMAP_HOOK(symbol, offset_type)                                                                              \
   TAILRACE_HOOK void *symbol(void *address, size_t n, int protection, int flags, int fd, offset_type at) noexcept { \
+    auto real = [&] { return REAL(symbol)(address, n, protection, flags, fd, at); };                                \
     if (fd < 0 || (flags & MAP_ANONYMOUS)) {                                                                        \
-      void *map = REAL(symbol)(address, n, protection, flags, fd, at);                                              \
+      void *map = map_for_program(address, n, flags, real);                                                         \
       if ((flags & MAP_FIXED) && any_mapping() && map != MAP_FAILED && enter())                                     \
         forget(reinterpret_cast<uintptr_t>(map), reinterpret_cast<uintptr_t>(map) + n);                             \
       return map;                                                                                                   \
     }                                                                                                               \
     Call call;                                                                                                      \
-    void *map = REAL(symbol)(address, n, protection, flags, fd, at);                                                \
+    void *map = map_for_program(address, n, flags, real);                                                           \
     record_map(call, Fn::f_##symbol, fd, map, n, at, access_of(protection, flags));                                 \
     return map;                                                                                                     \
   }
@@ -170,24 +189,25 @@ MMAP_HOOK(mmap64, off64_t)
 // Recorded before the call: another thread may get the addresses as soon as they are free.
 TAILRACE_HOOK int munmap(void *address, size_t n) noexcept {
   auto begin = reinterpret_cast<uintptr_t>(address);
-  if (__builtin_expect(!any_mapping(), 1)) return REAL(munmap)(address, n);
+  if (__builtin_expect(!any_mapping(), 1)) return unmap(address, n);
   Call call;
-  if (!call) return REAL(munmap)(address, n);
+  if (!call) return unmap(address, n);
   NamedFile file;
   uint32_t i = 0;
   Part part = next_part(i, begin, begin + n, file);
-  if (!part.found) return REAL(munmap)(address, n);
+  if (!part.found) return unmap(address, n);
   record_parts(call, Fn::f_munmap, begin, n, 0);
   forget(begin, begin + n);
-  return REAL(munmap)(address, n);
+  return unmap(address, n);
 }
 
 // A new protection is an access only if it makes a shared mapping writable.
 TAILRACE_HOOK int mprotect(void *address, size_t n, int protection) noexcept {
   auto begin = reinterpret_cast<uintptr_t>(address);
-  if (__builtin_expect(!any_mapping(), 1)) return REAL(mprotect)(address, n, protection);
+  auto real = [&](void *at, size_t bytes) { return REAL(mprotect)(at, bytes, protection); };
+  if (__builtin_expect(!any_mapping(), 1)) return for_programs_memory(address, n, Unmapped::kEnds, real);
   Call call;
-  int ret = REAL(mprotect)(address, n, protection);
+  int ret = for_programs_memory(address, n, Unmapped::kEnds, real);
   if (ret < 0 || !call) return ret;
   int saved = errno;
   NamedFile file;
@@ -201,7 +221,7 @@ TAILRACE_HOOK int mprotect(void *address, size_t n, int protection) noexcept {
     }
     // The part becomes a mapping of its own at any place in the table, so the scan starts again.
     forget(part.begin, part.begin + part.bytes);
-    Locked lock(g_session.wiped->table);
+    Locked lock(g_wiped.table);
     keep(part.begin, part.begin + part.bytes, part.offset, access, file);
     i = 0;
   }
@@ -219,7 +239,7 @@ void tailrace::record_remaining_maps() {
     Event e{Fn::f_munmap, 0, part.access, part.offset, part.bytes, 0};
     record_path(call, e, &file);
   }
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   for (Mapping &m : g_mappings) {
     if (m.begin.load(std::memory_order_relaxed)) release(m);
   }
@@ -227,9 +247,22 @@ void tailrace::record_remaining_maps() {
 
 TAILRACE_HOOK int msync(void *address, size_t n, int flags) {
   Call call;
-  int ret = REAL(msync)(address, n, flags);
+  int ret = for_programs_memory(address, n, Unmapped::kFails,
+                                [&](void *at, size_t bytes) { return REAL(msync)(at, bytes, flags); });
   if (call && any_mapping()) record_parts(call, Fn::f_msync, reinterpret_cast<uintptr_t>(address), n, ret);
   return ret;
+}
+
+// Where memory of ours is, the program has nothing to move.
+static void *remap(void *address, size_t n, size_t wanted, int flags, void *target) {
+  const own_memory::Range from = range_of(address, n ? n : 1);
+  if (own_memory::may_be_in(from.begin, from.end - from.begin) && !own_memory::next(from).is_empty()) {
+    errno = EFAULT;
+    return MAP_FAILED;
+  }
+  void *map = REAL(mremap)(address, n, wanted, flags, target);
+  const bool is_out_of_room = map == MAP_FAILED && errno == ENOMEM && (flags & MREMAP_MAYMOVE);
+  return is_out_of_room && make_gap(wanted) ? REAL(mremap)(address, n, wanted, flags, target) : map;
 }
 
 TAILRACE_HOOK void *mremap(void *address, size_t n, size_t wanted, int flags, ...) noexcept {
@@ -240,20 +273,21 @@ TAILRACE_HOOK void *mremap(void *address, size_t n, size_t wanted, int flags, ..
   auto begin = reinterpret_cast<uintptr_t>(address);
   NamedFile file;
   uint32_t i = 0;
+  if (flags & MREMAP_FIXED) make_way(target, wanted);
   Call call;
   Part part;
   if (call && any_mapping()) part = next_part(i, begin, begin + (n ? n : 1), file);
-  void *map = REAL(mremap)(address, n, wanted, flags, target);
+  void *map = remap(address, n, wanted, flags, target);
   if (!part.found || part.begin != begin) return map;
   bool failed = map == MAP_FAILED;
   Event e{Fn::f_mremap, 0, part.access, part.offset, wanted, result_of(failed ? -1 : 1)};
   record_path(call, e, &file);
-  if (failed) return map;
+  if (failed || !call) return map;
   auto moved = reinterpret_cast<uintptr_t>(map);
   // With an old size of 0 the old mapping stays (mremap(2)).
   if (n) forget(begin, begin + n);
   forget(moved, moved + wanted);
-  Locked lock(g_session.wiped->table);
+  Locked lock(g_wiped.table);
   keep(moved, moved + wanted, part.offset, part.access, file);
   return map;
 }

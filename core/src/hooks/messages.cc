@@ -179,7 +179,7 @@ TAILRACE_HOOK void __assert_perror_fail(int error, const char *file, unsigned li
 
 TAILRACE_HOOK void backtrace_symbols_fd(void *const *frames, int n, int fd) noexcept {
   Call call;
-  Thread *t = call ? enter() : nullptr;
+  Thread *t = call.thread();
   if (!t) return REAL(backtrace_symbols_fd)(frames, n, fd);
   LibcCall account(t);
   REAL(backtrace_symbols_fd)(frames, n, fd);

@@ -322,7 +322,26 @@ struct ThreadStart {
   void *argument;
   Context *context;
   uint64_t region;
+  std::atomic<uint32_t> is_taken;
 };
+
+// Of threads that were made and have not begun. Not in the core's memory, which the program may take meanwhile
+// (session/give_way.h).
+constexpr uint32_t kMostStarting = 4096;
+ThreadStart g_starting[kMostStarting];
+
+// Null: so many wait for a processor.
+ThreadStart *take_start() {
+  static std::atomic<uint32_t> next;
+  for (uint32_t i = 0; i < kMostStarting; ++i) {
+    ThreadStart &start = g_starting[next.fetch_add(1, std::memory_order_relaxed) % kMostStarting];
+    if (start.is_taken.load(std::memory_order_relaxed)) continue;
+    if (!start.is_taken.exchange(1, std::memory_order_acquire)) return &start;
+  }
+  return nullptr;
+}
+
+void give_back(ThreadStart *start) { start->is_taken.store(0, std::memory_order_release); }
 
 // The function called here is the one in which ThreadSanitizer begins its account of the thread. Code before it can't be
 // instrumented, so the block is not freed there.
@@ -342,7 +361,7 @@ TAILRACE_BEFORE_SANITIZER void *start_thread(void *raw) {
   t_context = start->context;
   t_region = start->region;
   if (kGivesBack) {
-    give_thread_start(start);
+    give_back(start);
     watch_thread_end();
   }
   return function(argument);
@@ -353,11 +372,14 @@ TAILRACE_BEFORE_SANITIZER void *start_thread(void *raw) {
 TAILRACE_HOOK int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *),
                                  void *argument) noexcept {
   g_threads_made.fetch_add(1, std::memory_order_relaxed);
-  void *memory = enter() ? take_thread_start(sizeof(ThreadStart)) : nullptr;
-  if (!memory) return REAL(pthread_create)(thread, attributes, function, argument);
-  auto *start = new (memory) ThreadStart{function, argument, current_context(), t_region};
+  ThreadStart *start = enter() ? take_start() : nullptr;
+  if (!start) return REAL(pthread_create)(thread, attributes, function, argument);
+  start->function = function;
+  start->argument = argument;
+  start->context = current_context();
+  start->region = t_region;
   int ret = REAL(pthread_create)(thread, attributes, start_thread, start);
-  if (ret != 0) give_thread_start(start);
+  if (ret != 0) give_back(start);
   return ret;
 }
 

@@ -207,7 +207,7 @@ TAILRACE_HOOK FILE *popen(const char *command, const char *mode) {
     pthread_mutex_unlock(&g_pipelines_mutex);
   }
   sys::close(theirs);
-  forget_file(theirs);
+  if (call) forget_file(theirs);
   if (status != 0) {
     free(entry);
     if (stream)
@@ -218,8 +218,7 @@ TAILRACE_HOOK FILE *popen(const char *command, const char *mode) {
     return nullptr;
   }
   if (!m.cloexec) REAL(fcntl)(mine, F_SETFD, 0);
-  forget_file(mine);
-  file_of(mine);
+  if (call) forget_file(mine);
   record_fd(call, Fn::f_popen, mine, pid);
   return stream;
 }

@@ -78,7 +78,7 @@ void StreamCall::emit_inlined(Fn fn, int64_t bytes) {
 }
 
 void StreamCall::settle() {
-  if (!file_) return;
+  if (!*this) return;
   emit_inlined(Fn::f_fgetc, inlined_read_);
   emit_inlined(Fn::f_fputc, inlined_written_);
   inlined_read_ = inlined_written_ = 0;
@@ -88,7 +88,7 @@ void StreamCall::settle() {
 }
 
 void StreamCall::discard_pushed_back(bool moved) {
-  if (!file_) return;
+  if (!*this) return;
   file_->stream_pushed = 0;
   // A seek within the buffer only moves the pointer; otherwise libc drops the buffer and may fill another. The buffer's
   // end is not within it: for a seek there libc reads the same part again.
@@ -111,24 +111,25 @@ int64_t StreamCall::unread_at_close() const {
 
 void StreamCall::settle_before_close() {
   settle();
-  if (file_) count_ahead(unread_at_close());
-  if (file_) file_->stream.store(nullptr, std::memory_order_relaxed);
+  if (!*this) return;
+  count_ahead(unread_at_close());
+  file_->stream.store(nullptr, std::memory_order_relaxed);
 }
 
 void StreamCall::resume() {
-  if (!file_) return;
+  if (!*this) return;
   file_->stream_unread = unread_bytes(stream_);
   file_->stream_unwritten = unwritten_bytes(stream_);
 }
 
 void StreamCall::flushed() {
-  if (!file_) return;
+  if (!*this) return;
   count_ahead(file_->stream_unread - unread_bytes(stream_));
   resume();
 }
 
 void StreamCall::pushed_back() {
-  if (!file_) return;
+  if (!*this) return;
   ++file_->stream_pushed;
   take_position(-1);
   resume();
@@ -148,7 +149,7 @@ void StreamCall::drop_unread(int64_t unread) {
 }
 
 void StreamCall::transferred(Fn fn, uint64_t count, int64_t size, uint64_t item_bytes) {
-  if (!file_) return;
+  if (!*this) return;
   // The hook has called settle() before the real call, so that only the bytes of this call are left.
   if (function(fn).direction == Direction::W) drop_unread(file_->stream_unread);
   if (function(fn).direction == Direction::R) size = without_pushed_back(size);
@@ -159,7 +160,7 @@ void StreamCall::transferred(Fn fn, uint64_t count, int64_t size, uint64_t item_
 }
 
 void StreamCall::transferred_char(Fn fn, bool moved) {
-  if (!file_) return;
+  if (!*this) return;
   if (fn != Fn::f_fgetc) drop_unread(file_->stream_unread - inlined_read_);
   int64_t size = (fn == Fn::f_fgetc ? inlined_read_ : inlined_written_) + (moved ? 1 : 0);
   emit_inlined(fn, size);

@@ -39,7 +39,8 @@ class StreamCall {
   ~StreamCall() { unlock(); }
   StreamCall(const StreamCall &) = delete;
   StreamCall &operator=(const StreamCall &) = delete;
-  explicit operator bool() const { return file_ != nullptr; }
+  // False also where recording has ended during the real call (session/give_way.h).
+  explicit operator bool() const { return file_ && is_recording(); }
 
   // After the real call: `size` bytes were consumed or produced of `count` requested; negative is -errno.
   void transferred(Fn fn, uint64_t count, int64_t size, uint64_t item_bytes = 0);

@@ -126,7 +126,7 @@ RANGE_HOOK(ssize_t, readahead, (int fd, off64_t at, size_t n) noexcept, (fd, at,
 #define ALLOCATE_HOOK(symbol, offset)                                                               \
   TAILRACE_HOOK int symbol(int fd, offset at, offset n) {                                           \
     Call call;                                                                                      \
-    Thread *t = call ? enter() : nullptr;                                                           \
+    Thread *t = call.thread();                                                                      \
     if (!t) return REAL(symbol)(fd, at, n);                                                         \
     LibcCall account(t);                                                                            \
     int status = REAL(symbol)(fd, at, n);                                                           \

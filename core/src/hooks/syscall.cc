@@ -2,6 +2,8 @@
 // descriptor, are recorded like the function of that name. All other numbers jump to the real function, with untouched
 // arguments, stack and return address (clone, vfork).
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -22,9 +24,9 @@ extern "C" int execveat(int, const char *, char *const[], char *const[], int) no
 
 namespace {
 
-#define ARGUMENTS                                                                                    \
-  [[maybe_unused]] long n, long a, long b, long c, [[maybe_unused]] long d, [[maybe_unused]] long e, \
-      [[maybe_unused]] long f
+#define ARGUMENTS                                                                                     \
+  [[maybe_unused]] long n, [[maybe_unused]] long a, [[maybe_unused]] long b, [[maybe_unused]] long c, \
+      [[maybe_unused]] long d, [[maybe_unused]] long e, [[maybe_unused]] long f
 #define REAL_CALL REAL(syscall)(n, a, b, c, d, e, f)
 
 const char *path_in(long word) { return reinterpret_cast<const char *>(word); }
@@ -200,69 +202,101 @@ long on_execveat(ARGUMENTS) {
                   fd_in(e));
 }
 
-struct Row {
-  long number;
-  long (*handler)(ARGUMENTS);
-};
-#define ROW(name) \
-  { SYS_##name, on_##name }
-constexpr Row kRows[] = {
-    ROW(read),
-    ROW(write),
-    ROW(pread64),
-    ROW(pwrite64),
-    ROW(readv),
-    ROW(writev),
-    ROW(preadv),
-    ROW(pwritev),
-    ROW(preadv2),
-    ROW(pwritev2),
-    ROW(openat),
-    ROW(close),
-    ROW(dup),
-    ROW(dup3),
-    ROW(fcntl),
-    ROW(sendfile),
-    ROW(splice),
-    ROW(copy_file_range),
-    ROW(memfd_create),
-    ROW(prctl),
-    ROW(seccomp),
-    ROW(setuid),
-    ROW(setreuid),
-    ROW(setresuid),
-    ROW(setfsuid),
-    ROW(chroot),
-    ROW(pivot_root),
-    ROW(io_submit),
-    ROW(io_getevents),
-    ROW(io_pgetevents),
-    ROW(execve),
-    ROW(execveat),
-#ifdef SYS_close_range
-    ROW(close_range),
+// The numbers of the calls on memory are theirs to answer: they give way, and look around the core's memory.
+#define MEMORY_CALL(name, ...) \
+  long on_##name(ARGUMENTS) { return reinterpret_cast<long>(name(__VA_ARGS__)); }
+#define RANGE_CALL(name, ...) \
+  long on_##name(ARGUMENTS) { return name(__VA_ARGS__); }
+#define AT(word) reinterpret_cast<void *>(word)
+MEMORY_CALL(mmap, AT(a), size_t(b), fd_in(c), fd_in(d), fd_in(e), f)
+MEMORY_CALL(mremap, AT(a), size_t(b), size_t(c), fd_in(d), AT(e))
+MEMORY_CALL(shmat, fd_in(a), AT(b), fd_in(c))
+RANGE_CALL(munmap, AT(a), size_t(b))
+RANGE_CALL(mprotect, AT(a), size_t(b), fd_in(c))
+RANGE_CALL(msync, AT(a), size_t(b), fd_in(c))
+RANGE_CALL(madvise, AT(a), size_t(b), fd_in(c))
+RANGE_CALL(mincore, AT(a), size_t(b), reinterpret_cast<unsigned char *>(c))
+RANGE_CALL(mlock, AT(a), size_t(b))
+RANGE_CALL(munlock, AT(a), size_t(b))
+#ifdef SYS_mlock2
+RANGE_CALL(mlock2, AT(a), size_t(b), unsigned(c))
 #endif
-#ifdef SYS_openat2
-    ROW(openat2),
+#ifdef SYS_pkey_mprotect
+RANGE_CALL(pkey_mprotect, AT(a), size_t(b), fd_in(c), fd_in(d))
 #endif
-#ifdef SYS_io_uring_setup
-    ROW(io_uring_setup),
-#endif
-#ifdef SYS_open
-    ROW(open),
-    ROW(creat),
-    ROW(dup2),
-#endif
-};
 
 }  // namespace
 
 // Called by the assembly below. Returns the address to jump to.
 extern "C" __attribute__((visibility("hidden"), used)) void *tailrace_syscall_target(long number) {
-  for (const Row &row : kRows) {
-    if (row.number == number) return reinterpret_cast<void *>(row.handler);
+#define ROW(name) \
+  case SYS_##name: return reinterpret_cast<void *>(on_##name);
+  switch (number) {
+    ROW(read)
+    ROW(write)
+    ROW(pread64)
+    ROW(pwrite64)
+    ROW(readv)
+    ROW(writev)
+    ROW(preadv)
+    ROW(pwritev)
+    ROW(preadv2)
+    ROW(pwritev2)
+    ROW(openat)
+    ROW(close)
+    ROW(dup)
+    ROW(dup3)
+    ROW(fcntl)
+    ROW(sendfile)
+    ROW(splice)
+    ROW(copy_file_range)
+    ROW(memfd_create)
+    ROW(prctl)
+    ROW(seccomp)
+    ROW(setuid)
+    ROW(setreuid)
+    ROW(setresuid)
+    ROW(setfsuid)
+    ROW(chroot)
+    ROW(pivot_root)
+    ROW(io_submit)
+    ROW(io_getevents)
+    ROW(io_pgetevents)
+    ROW(execve)
+    ROW(execveat)
+    ROW(mmap)
+    ROW(munmap)
+    ROW(mremap)
+    ROW(mprotect)
+    ROW(msync)
+    ROW(madvise)
+    ROW(mincore)
+    ROW(mlock)
+    ROW(munlock)
+    ROW(shmat)
+#ifdef SYS_mlock2
+    ROW(mlock2)
+#endif
+#ifdef SYS_pkey_mprotect
+    ROW(pkey_mprotect)
+#endif
+#ifdef SYS_close_range
+    ROW(close_range)
+#endif
+#ifdef SYS_openat2
+    ROW(openat2)
+#endif
+#ifdef SYS_io_uring_setup
+    ROW(io_uring_setup)
+#endif
+#ifdef SYS_open
+    ROW(open)
+    ROW(creat)
+    ROW(dup2)
+#endif
+    default: return real_address(Fn::f_syscall);
   }
-  return real_address(Fn::f_syscall);
+#undef ROW
 }
 
 #if defined(__x86_64__)

@@ -133,7 +133,7 @@ TAILRACE_HOOK void io_uring_queue_exit(Ring *ring) {
     e.fn = Fn::f_##symbol;                                          \
     e.ret = result;                                                 \
     record_path(call, e, nullptr);                                  \
-    collect(call, ring);                                            \
+    if (call) collect(call, ring);                                  \
     return result;                                                  \
   }
 SUBMIT_HOOK(io_uring_submit, (Ring * ring), ring)
@@ -154,7 +154,7 @@ SUBMIT_HOOK(io_uring_submit_and_wait_min_timeout,
     if (submits) expect(call, ring);                                \
     type result = CALL_REAL(symbol, __VA_ARGS__);                   \
     PreservedErrno preserved;                                       \
-    collect(call, ring);                                            \
+    if (call) collect(call, ring);                                  \
     return result;                                                  \
   }
 TAKE_HOOK(int, io_uring_get_events, false, (Ring * ring), ring)

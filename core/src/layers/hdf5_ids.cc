@@ -5,6 +5,7 @@
 
 #include "base/own_memory.h"
 #include "format/functions.h"
+#include "session/session.h"
 
 namespace tailrace {
 namespace {
@@ -26,7 +27,7 @@ Unlinked g_unlinked[kUnlinked];
 uint64_t place_of(uint64_t key) { return key * 0x9E3779B97F4A7C15ULL >> 40; }
 
 std::atomic<uint64_t> *find_nameless(uint64_t key) {
-  std::atomic<uint64_t> *ids = g_nameless.load(std::memory_order_acquire);
+  std::atomic<uint64_t> *ids = is_recording() ? g_nameless.load(std::memory_order_acquire) : nullptr;
   for (uint32_t i = 0; ids && i < kMaxProbes; ++i) {
     std::atomic<uint64_t> &place = ids[(place_of(key) + i) % kNameless];
     uint64_t there = place.load(std::memory_order_relaxed);

@@ -207,6 +207,7 @@ void end(const Code *code) {
 // ---- sys.monitoring: callbacks (code, offset, ...) ----
 
 PyObject *function_begins(PyObject *, PyObject *const *args, intptr_t) {
+  if (!is_recording()) return kept(g_python.disable);
   Code *code = code_of(args[0]);
   if (!is_recorded(code)) return kept(g_python.disable);
   begin(code);
@@ -214,6 +215,7 @@ PyObject *function_begins(PyObject *, PyObject *const *args, intptr_t) {
 }
 
 PyObject *function_ends(PyObject *, PyObject *const *args, intptr_t) {
+  if (!is_recording()) return kept(g_python.disable);
   Code *code = place_of(args[0]);
   if (code && code->definition) end(code);
   return kept(is_recorded(code) || (code && code->running) ? g_python.none : g_python.disable);
@@ -221,12 +223,14 @@ PyObject *function_ends(PyObject *, PyObject *const *args, intptr_t) {
 
 // These two can't be disabled for one function.
 PyObject *function_throws(PyObject *, PyObject *const *args, intptr_t) {
+  if (!is_recording()) return kept(g_python.none);
   Code *code = place_of(args[0]);
   if (is_recorded(code)) begin(code);
   return kept(g_python.none);
 }
 
 PyObject *function_unwinds(PyObject *, PyObject *const *args, intptr_t) {
+  if (!is_recording()) return kept(g_python.none);
   Code *code = place_of(args[0]);
   if (code && code->definition) end(code);
   return kept(g_python.none);
@@ -274,7 +278,7 @@ void start_monitoring(PyObject *monitoring) {
 // ---- the profile function, before 3.12 ----
 
 int profile(PyObject *, PyObject *frame, int what, PyObject *) {
-  if (what != kCall && what != kReturn) return 0;
+  if ((what != kCall && what != kReturn) || !is_recording()) return 0;
   Reference object(g_python.PyFrame_GetCode(frame));
   if (what == kCall) {
     Code *code = code_of(object.get());

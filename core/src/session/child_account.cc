@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/sys.h"
-#include "base/text.h"
+#include "session/proc_self.h"
 
 namespace tailrace {
 namespace {
@@ -51,34 +51,14 @@ bool has_other_threads() {
 // False when there are too many, or they can't be read.
 bool read_others(Others &out) {
   out.count = 0;
-  if (!is_proc_ours()) return false;
-  int fd = sys::open("/proc/self/task", O_RDONLY | O_DIRECTORY);
-  if (fd < 0) return false;
-  int self = sys::gettid();
-  char buffer[1024];
-  bool whole = true;
-  long n;
-  while (whole && (n = sys::call(SYS_getdents64, fd, sys::pointer(buffer), sizeof buffer)) != 0) {
-    whole = n > 0;
-    for (long at = 0; whole && at < n;) {
-      // struct linux_dirent64 of getdents(2): inode and offset of 8 bytes each, length of 2, type of 1, name.
-      uint16_t length;
-      memcpy(&length, buffer + at + 16, sizeof length);
-      string_view name(buffer + at + 19);
-      at += length;
-      uint64_t tid;
-      if (!take_decimal(name, tid) || static_cast<int>(tid) == self) continue;
-      if (out.count == kMaxThreads) {
-        whole = false;
-      } else if (ThreadAccount &next = out.threads[out.count];
-                 read_thread_account(static_cast<int>(tid), next.totals)) {
-        next.tid = static_cast<int>(tid);
-        ++out.count;
-      }
-    }
-  }
-  sys::close(fd);
-  return whole;
+  return each_other_thread([&](int tid) {
+    if (out.count == kMaxThreads) return false;
+    ThreadAccount &next = out.threads[out.count];
+    if (!read_thread_account(tid, next.totals)) return true;
+    next.tid = tid;
+    ++out.count;
+    return true;
+  });
 }
 
 // The kernel adds up the process and its threads at different moments: a reading is valid when the threads moved nothing

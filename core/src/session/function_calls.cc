@@ -5,7 +5,7 @@
 
 #include "base/own_memory.h"
 #include "base/sys.h"
-#include "session/ledger.h"
+#include "session/proc_self.h"
 #include "session/record.h"
 
 extern "C" void *__libc_stack_end;
@@ -40,45 +40,15 @@ constexpr const char *kUnrecordedNames[] = {"calls of functions: too deep", "cal
 
 void order_for_handlers() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
-// The range of memory around an address, of /proc/self/maps. A line is below 128 bytes but for the path at its end.
+// The range of memory around an address.
 bool find_mapping(uintptr_t address, uintptr_t &begin, uintptr_t &end) {
-  constexpr size_t kBytes = 64 * 1024;
-  auto *text = static_cast<char *>(own_memory::pages(kBytes));
-  const int fd = text ? sys::open("/proc/self/maps", O_RDONLY) : -1;
   bool is_found = false;
-  int64_t bytes_read = 0;
-  size_t kept = 0;
-  for (long n; fd >= 0 && !is_found && (n = sys::read(fd, text + kept, kBytes - kept)) > 0;) {
-    bytes_read += n;
-    kept += static_cast<size_t>(n);
-    size_t done = 0;
-    while (const void *line_end = memchr(text + done, '\n', kept - done)) {
-      uint64_t bounds[2] = {0, 0};
-      size_t bound = 0;
-      for (const char *c = text + done; c < line_end && bound < 2; ++c) {
-        const char low = static_cast<char>(*c | 0x20);
-        if (*c >= '0' && *c <= '9')
-          bounds[bound] = bounds[bound] << 4 | static_cast<uint64_t>(*c - '0');
-        else if (low >= 'a' && low <= 'f')
-          bounds[bound] = bounds[bound] << 4 | static_cast<uint64_t>(low - 'a' + 10);
-        else
-          ++bound;
-      }
-      is_found = is_found || (address >= bounds[0] && address < bounds[1]);
-      if (is_found) {
-        begin = bounds[0];
-        end = bounds[1];
-        break;
-      }
-      done = static_cast<size_t>(static_cast<const char *>(line_end) - text) + 1;
-    }
-    kept -= done;
-    memmove(text, text + done, kept);
-    if (kept == kBytes) kept = 0;  // a path that is longer than all of this: its rest is no line of ours
-  }
-  if (fd >= 0) sys::close(fd);
-  if (text) own_memory::release(text, kBytes);
-  count_own(bytes_read, 0);
+  each_mapping([&](uintptr_t first, uintptr_t last) {
+    is_found = address >= first && address < last;
+    begin = first;
+    end = last;
+    return !is_found;
+  });
   return is_found;
 }
 

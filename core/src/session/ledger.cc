@@ -250,8 +250,8 @@ bool begin_account(Thread *t, int64_t (&bytes)[2]) {
 }
 
 bool end_account(Thread *t, int64_t (&bytes)[2]) {
-  if (t_thread != t) return false;
-  bool known = is_ours_to_write() && read_state(t, bytes);
+  if (t_thread != t || !is_ours_to_write()) return false;
+  bool known = read_state(t, bytes);
   if (--t->accounts == 0) t->captured_to = nullptr;
   return known;
 }

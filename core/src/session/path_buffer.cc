@@ -11,15 +11,14 @@ char g_last_resort[kPathBytes];
 constexpr size_t kOwnPages = 8192;
 }  // namespace
 
-PathBuffer::PathBuffer() : thread_(t_thread) {
+PathBuffer::PathBuffer() : thread_(is_recording() ? t_thread : nullptr) {
   if (thread_ && thread_->paths && thread_->paths_taken < kPathBuffersPerThread) {
     data_ = thread_->paths + kPathBytes * thread_->paths_taken++;
     return;
   }
   thread_ = nullptr;
   // Where nothing is recorded the buffer stays unused, and system calls may be forbidden (hooks/seccomp.h).
-  bool recording = g_session.state.load(std::memory_order_relaxed) == State::kOn && !t_vfork && !t_confined;
-  if (!recording) {
+  if (!is_recording() || t_vfork || t_confined) {
     data_ = g_last_resort;
     return;
   }
@@ -29,7 +28,7 @@ PathBuffer::PathBuffer() : thread_(t_thread) {
 
 PathBuffer::~PathBuffer() {
   if (thread_) {
-    --thread_->paths_taken;
+    if (is_recording()) --thread_->paths_taken;
   } else if (data_ != g_last_resort) {
     own_memory::release(data_, kOwnPages);
   }

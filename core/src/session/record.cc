@@ -166,7 +166,7 @@ inline int64_t offset_for(OpenFile *f, int fd, int64_t at, int64_t ret) {
 
 void record_transfer(const Call &call, Fn fn, int fd, int64_t at, uint64_t count, int64_t ret) {
   int64_t result = result_of(ret);
-  Thread *t = call ? enter() : nullptr;
+  Thread *t = call.thread();
   if (!t) return;
   OpenFile *f = file_of(fd);
   Event e{fn, 0, 0, -1, count, result};
@@ -180,7 +180,7 @@ void record_transfer(const Call &call, Fn fn, int fd, int64_t at, uint64_t count
 void record_copy(const Call &call, Fn fn, int from_fd, int64_t from_at, int to_fd, int64_t to_at, uint64_t count,
                  int64_t ret) {
   int64_t result = result_of(ret);
-  Thread *t = call ? enter() : nullptr;
+  Thread *t = call.thread();
   if (!t) return;
   OpenFile *from = file_of(from_fd), *to = file_of(to_fd);
   Event e{fn, 0, 0, -1, count, result};
@@ -197,7 +197,7 @@ void record_copy(const Call &call, Fn fn, int from_fd, int64_t from_at, int to_f
 
 void record_fd(const Call &call, Fn fn, int fd, int64_t ret, uint64_t count, int64_t offset, uint64_t file2) {
   int64_t result = result_of(ret);
-  Thread *t = call ? enter() : nullptr;
+  Thread *t = call.thread();
   if (!t) return;
   OpenFile *f = file_of(fd);
   Event e{fn, f ? f->hash.load(std::memory_order_relaxed) : 0, file2, offset, count, result};
@@ -205,12 +205,12 @@ void record_fd(const Call &call, Fn fn, int fd, int64_t ret, uint64_t count, int
 }
 
 void record_file(const Call &call, const Event &event, OpenFile *file) {
-  Thread *t = call ? enter() : nullptr;
+  Thread *t = call.thread();
   if (t) commit(t, event, call.t0(), {file, nullptr}, {});
 }
 
 void record_path(const Call &call, Event event, const NamedFile *a, const NamedFile *b) {
-  Thread *t = call ? enter() : nullptr;
+  Thread *t = call.thread();
   if (!t) return;
   if (a) event.file = a->hash;
   if (b) event.file2 = b->hash;
@@ -219,7 +219,7 @@ void record_path(const Call &call, Event event, const NamedFile *a, const NamedF
 
 void record_above(const Call &call, uint64_t t1, Event event, const NamedFile *file, const NamedFile *object,
                   string_view members) {
-  Thread *t = call ? enter() : nullptr;
+  Thread *t = call.thread();
   if (!t) return;
   if (file) event.file = file->hash;
   if (object) event.file2 = object->hash;
@@ -228,7 +228,7 @@ void record_above(const Call &call, uint64_t t1, Event event, const NamedFile *f
 
 void record_plain(const Call &call, Fn fn, int64_t ret) {
   int64_t result = result_of(ret);
-  Thread *t = call ? enter() : nullptr;
+  Thread *t = call.thread();
   if (!t) return;
   Event e;
   e.fn = fn;
@@ -334,7 +334,7 @@ void record_process_exit(int code) {
 }
 
 void record_wait(const Call &call, Fn fn, int pid, int status, const uint64_t *account) {
-  Thread *t = call ? enter() : nullptr;
+  Thread *t = call.thread();
   if (!t) return;
   Event e;
   e.fn = fn;
@@ -346,7 +346,7 @@ void record_wait(const Call &call, Fn fn, int pid, int status, const uint64_t *a
 }
 
 PendingRecord record_pending(const Call &call, const Event &event, const NamedFile &file) {
-  Thread *t = call ? enter() : nullptr;
+  Thread *t = call.thread();
   if (!t) return {};
   Event e = event;
   e.file = file.hash;

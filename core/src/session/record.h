@@ -14,7 +14,7 @@
 
 namespace tailrace {
 
-// The begin of a call; false where this thread records nothing.
+// The begin of a call; false where this thread records nothing, or this process no longer does (session/give_way.h).
 class Call {
  public:
   __attribute__((always_inline)) Call() : t0_(0) {
@@ -25,7 +25,9 @@ class Call {
   }
   // A call that began before the object was made.
   explicit Call(uint64_t t0) : t0_(enter() ? t0 : 0) {}
-  explicit operator bool() const { return t0_ != 0; }
+  explicit operator bool() const { return t0_ != 0 && is_recording(); }
+  // For its record; null where there is none.
+  Thread *thread() const { return t0_ ? enter() : nullptr; }
   uint64_t t0() const { return t0_; }
 
  private:

@@ -251,7 +251,7 @@ void become_child(const Thread *forked) {
   }
   forget_scratch();
   forget_sealer();
-  if (g.end_exposure_in_child) g.end_exposure_in_child();
+  if (g.end_exposures) g.end_exposures();
   begin_process();
   if (!g_wiped.by_libc) inherit_libraries(false);
   begin_child_ledger();
@@ -449,13 +449,16 @@ void stop_tracing() {
 }
 
 void release_thread(Thread *t) {
-  settle_library();
-  release_function_calls();
-  // Of calls that were cancelled.
-  t->accounts = 0;
-  t->captured_to = nullptr;
+  if (is_recording()) {
+    settle_library();
+    release_function_calls();
+    // Of calls that were cancelled.
+    t->accounts = 0;
+    t->captured_to = nullptr;
+    t_thread = nullptr;
+    t->in_use.store(0, std::memory_order_release);
+  }
   t_thread = nullptr;
-  t->in_use.store(0, std::memory_order_release);
 }
 
 void write_process_identity(Writer &out, bool same) {

@@ -94,7 +94,8 @@ struct Thread {
   void *spare_ranges;  // of annotations (layers/annotations.cc)
 };
 
-// On pages of its own that fork zeroes.
+// On pages of its own that fork zeroes, of this library: what is read when tracing has ended (stop_tracing) must not lie in
+// memory that the program may take (session/give_way.h).
 #if defined(__x86_64__)
 constexpr size_t kLargestPage = 4096;
 #else
@@ -178,8 +179,9 @@ struct Session {
   char trace_path[3072];
   char process_members[12 * 1024];  // args of the start event
   size_t process_members_bytes;
-  // Ends an environment exposure in a forked child (spawn/environment_exposure.h); null before the first exposure.
-  void (*end_exposure_in_child)();
+  // Ends the environment exposures of all threads (spawn/environment_exposure.h): in a forked child, and where the memory
+  // that they are in goes. Null before the first.
+  void (*end_exposures)();
 };
 
 extern Session g_session;
@@ -203,6 +205,9 @@ extern __thread void *t_held_stream;
 constexpr uintptr_t kNoFrame = UINTPTR_MAX;
 extern __thread uintptr_t t_innermost_frame;
 void leave_functions(uintptr_t frame);
+
+// Whether this process is traced, as far as it is known without entering: the child of a fork is, too.
+inline bool is_recording() { return g_session.state.load(std::memory_order_relaxed) == State::kOn; }
 
 Thread *enter_slowly();
 
@@ -255,7 +260,8 @@ void begin_again();
 // Records the start of the process, as the first event of its first thread.
 void record_start(Thread *t);
 
-// Ends tracing in this process for good. The launcher seals what its journals contain.
+// Ends tracing in this process for good. The launcher seals what its journals contain. Other threads may be in the middle of
+// a record.
 void stop_tracing();
 
 // Writes TAILRACE_PROCESS: the number of seccomp filters that a program begins under and, for the next image of this

@@ -75,8 +75,8 @@ void restore() {
   }
 }
 
-// In a forked child, before any other thread: the threads that exposed the settings are the parent's.
-void restore_in_child() {
+// Where the threads that exposed the settings are the parent's, or may not find them any more.
+void end_all() {
   if (g_exposure.users) restore();
   g_exposure.users = 0;
 }
@@ -98,7 +98,7 @@ bool expose_settings(const char *path) {
     if (s.users++) return true;
     s.built = built;
     s.own = environment;
-    g_session.end_exposure_in_child = restore_in_child;
+    g_session.end_exposures = end_all;
     __atomic_store_n(&environ, built->entries, __ATOMIC_RELEASE);
     return true;
   }

@@ -4,7 +4,7 @@
 // Invariants:
 // - The environment built for an exposure stays in memory long after it, since other threads may be reading it.
 // - Changes that libc makes to it are in the program's own environment afterwards.
-// - A forked child ends its parent's exposure before anything else (Session::end_exposure_in_child).
+// - A forked child ends its parent's exposures before anything else (Session::end_exposures).
 #pragma once
 
 #include <unistd.h>

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "base/arena.h"
 #include "base/own_memory.h"
 #include "base/sys.h"
 #include "session/container_start.h"
@@ -171,16 +170,6 @@ const char *search_path(const char *file, char *out, size_t size) {
     i = end + 1;
   }
   return file;
-}
-
-void *take_thread_start(size_t n) {
-  Locked lock(g_wiped.table);
-  return pool_take(n);
-}
-
-void give_thread_start(void *block) {
-  Locked lock(g_wiped.table);
-  pool_give(block, 64);
 }
 
 }  // namespace tailrace

@@ -64,8 +64,4 @@ class Program {
 // Where execvp would find `file`, in `out`; or `file` itself. PATH is the caller's.
 const char *search_path(const char *file, char *out, size_t size);
 
-// Small blocks that outlive a call.
-void *take_thread_start(size_t n);
-void give_thread_start(void *block);
-
 }  // namespace tailrace

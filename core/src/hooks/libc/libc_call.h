@@ -27,7 +27,7 @@ int64_t libc_value(T ret) {
 template <class Real>
 auto in_libc(Fn fn, Leave leave, Real &&real) -> decltype(real()) {
   Call call;
-  Thread *t = call ? enter() : nullptr;
+  Thread *t = call.thread();
   if (!t) return real();
   LibcCall account(t);
   if constexpr (std::is_void_v<decltype(real())>) {

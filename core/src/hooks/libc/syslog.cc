@@ -42,7 +42,7 @@ void log_message(Fn fn, const char *format, va_list args, Say &&say) {
     return;
   }
   Call call;
-  Thread *t = call ? enter() : nullptr;
+  Thread *t = call.thread();
   if (!t) return say();
   int saved = errno;
   constexpr int kConsoleLineEnd = 2;
