@@ -198,6 +198,13 @@ def test_bad_pointers_are_refused_by_the_kernel(harm: Harm, program: Program) ->
     harm(program("pointers"))
 
 
+def test_of_a_path_no_more_is_read_than_the_kernel_reads(harm: Harm, program: Program) -> None:
+    """Paths of any length, with and without an end, before memory that is not there."""
+    done = harm(program("paths"))
+    lengths = {len(done.seen.path(event) or "") for event in done.seen.named("open", "stat", "rename")}
+    assert max(lengths) > 4000 and min(lengths) < 300
+
+
 def test_no_phantom_bytes_when_a_number_is_used_again(harm: Harm, program: Program) -> None:
     done = harm(program("descriptors"), "used_again")
     seen = done.seen

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <netinet/in.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +18,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -28,12 +31,61 @@
 
 extern char **environ;
 
+/* Environments and addresses that end where the memory does. */
+static void at_the_end(char **argv) {
+  char *memory = mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *end = memory + 8192;
+  mprotect(end, 4096, PROT_NONE);
+  char **vector = (char **)end - 40;
+  for (int i = 0; i < 40; ++i) vector[i] = "A=1";
+  TRY(execve("/bin/true", argv, vector));
+  const char *texts[] = {"A=1",        "TAILRACE_TAGS=stage=x", "TAILRACE", "LD_PRELOAD=/none.so",
+                         "LD_PRELOAD", "TAILRACE_RUN="};
+  for (int i = 0; i < 6; ++i) {
+    char *text = end - strlen(texts[i]), *entries[] = {"B=2", text, NULL};
+    memcpy(text, texts[i], strlen(texts[i]));
+    TRY(execve("/bin/true", argv, entries));
+    pid_t child;
+    TRY(posix_spawn(&child, "/bin/true", NULL, NULL, argv, entries));
+  }
+  for (int i = 0; i < 40; ++i) vector[i] = i < 39 ? "A=1" : NULL;
+  pid_t child = fork();
+  if (child == 0) _exit(execve("/bin/echo", (char *[]){"echo", "its environment ends there", NULL}, vector) != 0);
+  int status;
+  waitpid(child, &status, 0);
+  printf("child %d\n", status);
+  int from = socket(AF_INET, SOCK_DGRAM, 0), to = socket(AF_INET, SOCK_DGRAM, 0);
+  struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  socklen_t bytes = sizeof here;
+  bind(to, (void *)&here, bytes);
+  getsockname(to, (void *)&here, &bytes);
+  for (int room = 0; room < 20; room += 4) {
+    char text[8];
+    socklen_t *length = (socklen_t *)end - 1, own = room;
+    sendto(from, "abc", 3, 0, (void *)&here, sizeof here);
+    TRY(recvfrom(to, text, 3, 0, (void *)(end - room), &own));
+    printf("%d\n", own);
+    sendto(from, "abc", 3, 0, (void *)&here, sizeof here);
+    *length = room;
+    TRY(recvfrom(to, text, 3, 0, (void *)(end - 4 - room), length));
+    sendto(from, "abc", 3, 0, (void *)&here, sizeof here);
+    struct iovec part = {text, 3};
+    TRY(recvmsg(to, &(struct msghdr){end - room, room, &part, 1}, 0));
+    sendto(from, "abc", 3, 0, (void *)&here, sizeof here);
+    TRY(recvmmsg(to, &(struct mmsghdr){{end - room, room, &part, 1}}, 1, 0, NULL));
+  }
+}
+
 int main(void) {
   setvbuf(stdout, NULL, _IONBF, 0);
   int fd = open("file", O_RDWR | O_CREAT, 0600), ends[2], pair[2];
   socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair);
   pipe2(ends, O_NONBLOCK);
   write(fd, "content", 7);
+  int datagrams[2];
+  socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, datagrams);
+  struct sockaddr_storage address;
+  pid_t waiting = fork();
+  if (waiting == 0) pause();
   struct stat s;
   struct statx x;
   char *argv[] = {"x", NULL};
@@ -143,7 +195,16 @@ int main(void) {
     TRY(syscall(SYS_writev, (long)fd, bad, 2L));
     if (i) TRY(syscall(SYS_copy_file_range, (long)fd, bad, (long)fd, NULL, 1L, 0L));
     if (i != 0) TRY(posix_spawn(NULL, "/no/such", NULL, NULL, argv, NULL));
+    if (i) TRY(execve("/bin/true", argv, bad));
+    if (i) TRY(execvpe("true", argv, bad));
+    if (i) TRY(posix_spawn(NULL, "/bin/true", NULL, NULL, argv, bad));
+    TRY(waitid(P_ALL, 0, bad, WEXITED | WNOHANG));
+    send(datagrams[1], "abc", 3, 0);
+    TRY(recvfrom(datagrams[0], (char *)&s, 3, MSG_DONTWAIT, (void *)&address, bad));
+    send(datagrams[1], "abc", 3, 0);
+    TRY(recvmsg(datagrams[0], &(struct msghdr){.msg_name = bad, .msg_namelen = 10}, MSG_DONTWAIT));
   }
+  at_the_end(argv);
   TRY(write(fd, "", 0));
   TRY(read(fd, NULL, 0));
   TRY(read(-1, NULL, 5));
@@ -161,5 +222,6 @@ int main(void) {
   TRY(preadv2(fd, NULL, 0, -1, 0));
   TRY(close(fd));
   TRY(close(fd));
+  kill(waiting, SIGKILL);
   return 0;
 }

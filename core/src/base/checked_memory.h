@@ -16,6 +16,9 @@ inline long copy_memory(int pid, uintptr_t from, void *to, size_t bytes) {
   return sys::call(SYS_process_vm_readv, pid, sys::pointer(&here), 1, sys::pointer(&there), 1, 0);
 }
 
+// Whether the kernel has found nothing there. It may also refuse to look (a filter, an emulator): then it is not known.
+inline bool is_missing(long copied) { return copied == -14 || copied == 0; }  // -EFAULT
+
 // A part of memory, copied when it is looked at. What is near a place that was looked at costs no system call.
 template <size_t kBytes>
 class MemoryWindow {

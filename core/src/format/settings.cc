@@ -28,11 +28,18 @@ string_view copy(string_view s) {
 
 const SettingRow &row_of(Setting s) { return kSettings[static_cast<size_t>(s)]; }
 
+// Of an entry that begins otherwise nothing is read behind that: of a program's own its end may be missing.
+bool begins_with(const char *entry, string_view prefix) {
+  for (char c : prefix) {
+    if (*entry++ != c) return false;
+  }
+  return true;
+}
+
 // The value when `entry` is "<name>=value".
 bool value_of(const char *entry, string_view name, string_view &value) {
-  string_view e(entry);
-  if (!starts_with(e, name) || e.size() <= name.size() || e[name.size()] != '=') return false;
-  value = slice(e, name.size() + 1, e.size() - name.size() - 1);
+  if (!begins_with(entry, name) || entry[name.size()] != '=') return false;
+  value = string_view(entry + name.size() + 1);
   return true;
 }
 
@@ -86,7 +93,7 @@ bool read_environment(char **environment, StartEnvironment &out) {
       string_view value;
       if (value_of(*e, kSettings[i].name, value) && !value.empty()) out.values[i] = value;
     }
-    if (starts_with(*e, kPreload)) {
+    if (begins_with(*e, kPreload)) {
       each_preload(*e + kPreload.size(), [&](string_view element) {
         if (is_this_library(element)) out.preload = element;
       });
@@ -120,7 +127,7 @@ void hide_settings(char **environment) {
   for (; *from; ++from) {
     if (is_setting(*from)) continue;
     *to = *from;
-    if (starts_with(*from, kPreload) && !drop_own_preload(*from + kPreload.size())) continue;
+    if (begins_with(*from, kPreload) && !drop_own_preload(*from + kPreload.size())) continue;
     ++to;
   }
   end_environment(to, from);
@@ -142,7 +149,7 @@ bool is_wanted_in(const StartEnvironment &start, char *const *environment) {
   string_view value;
   for (char *const *e = environment; e && *e; ++e) {
     run = run || (value_of(*e, row_of(Setting::TAILRACE_RUN).name, value) && !value.empty());
-    if (!starts_with(*e, kPreload)) continue;
+    if (!begins_with(*e, kPreload)) continue;
     each_preload(*e + kPreload.size(), [&](string_view element) { preloaded = preloaded || is_this_library(element); });
   }
   return run && preloaded;
@@ -169,7 +176,7 @@ ChildEnvironment::ChildEnvironment(const StartEnvironment &start, string_view ta
       environment_(environment) {
   for (char *const *e = environment; e && *e; ++e) {
     ++count_;
-    if (starts_with(*e, kPreload)) other_preloads_ = string_view(*e + kPreload.size());
+    if (begins_with(*e, kPreload)) other_preloads_ = string_view(*e + kPreload.size());
   }
   bytes_ = (count_ + kSettingCount + 2) * sizeof(char *);
   for (size_t i = 0; i < kSettingCount; ++i) bytes_ += kSettings[i].name.size() + start.values[i].size() + 2;
@@ -178,7 +185,7 @@ ChildEnvironment::ChildEnvironment(const StartEnvironment &start, string_view ta
 }
 
 static bool is_replaced(const StartEnvironment &start, const char *entry) {
-  return is_setting(entry) || (!start.preload.empty() && starts_with(entry, kPreload));
+  return is_setting(entry) || (!start.preload.empty() && begins_with(entry, kPreload));
 }
 
 bool take_changes(const StartEnvironment &start, char **environment, char *const *built) {
@@ -238,7 +245,7 @@ char **ChildEnvironment::build_without(void *memory) const {
   for (char *const *e = environment_; e && *e; ++e) {
     if (is_setting(*e)) continue;
     entries[n] = *e;
-    if (starts_with(*e, kPreload)) {
+    if (begins_with(*e, kPreload)) {
       // There is room for the last one, and the dynamic linker reads that.
       if (string_view(*e + kPreload.size()).data() != other_preloads_.data()) continue;
       entries[n] = text;

@@ -36,6 +36,8 @@ void record_submit(const Call &call, long result);
 void record_results(const Call &call, const struct io_event *results, long count);
 // Copies memory of the program that may be unmapped; false if it is.
 bool copy_if_readable(void *to, const struct iovec *from, size_t parts, size_t bytes);
+// Whether what a call is given by this pointer is surely there: on the caller's stack.
+bool is_on_callers_stack(const void *at, size_t bytes);
 
 // hooks/uring.cc. After io_uring_setup(2).
 void record_ring_setup(const Call &call, long fd);

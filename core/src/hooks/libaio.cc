@@ -16,6 +16,7 @@ using namespace tailrace;
 
 // libaio's functions return -errno and do not set errno.
 extern "C" {
+extern void *__libc_stack_end;
 int io_submit(aio_context_t, long, struct iocb **);
 int io_getevents(aio_context_t, long, long, struct io_event *, struct timespec *);
 int io_pgetevents(aio_context_t, long, long, struct io_event *, struct timespec *, void *);
@@ -74,6 +75,15 @@ bool tailrace::copy_if_readable(void *to, const struct iovec *from, size_t parts
   long got = sys::call(SYS_process_vm_readv, sys::getpid(), sys::pointer(&whole), 1, sys::pointer(from),
                        static_cast<long>(parts), 0);
   return got == static_cast<long>(bytes);
+}
+
+// The first stack ends where the program's arguments are, any other at the thread's descriptor.
+bool tailrace::is_on_callers_stack(const void *memory, size_t bytes) {
+  constexpr uintptr_t kNear = 64 * 1024;
+  const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0)), at = reinterpret_cast<uintptr_t>(memory);
+  const auto thread = reinterpret_cast<uintptr_t>(__builtin_thread_pointer());
+  const uintptr_t end = thread > here ? thread : reinterpret_cast<uintptr_t>(__libc_stack_end);
+  return at > here && at - here < kNear && at < end && end - at > bytes;
 }
 
 void tailrace::expect_requests(long count, struct iocb **list) {

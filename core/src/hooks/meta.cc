@@ -114,7 +114,7 @@ class SharedMemoryPath {
 };
 
 void record_two_names(const Call &call, Fn fn, int from_dir, const char *from, int to_dir, const char *to, int ret) {
-  if (!call || !is_readable(from, ret) || !is_readable(to, ret)) return;
+  if (!call || (ret < 0 && (!reads_as_string(from) || !reads_as_string(to)))) return;
   Event e;
   e.fn = fn;
   e.ret = result_of(ret);
@@ -292,6 +292,7 @@ NAMED_HOOK(mkdirat, (int dir, const char *path, mode_t mode), (dir, path, mode),
     Call call;                                                               \
     int ret = REAL(symbol) arguments;                                        \
     if (call && ret == 0) forget_names();                                    \
+    if (!call || (ret < 0 && !reads_as_string(path))) return ret;            \
     record_named(call, Fn::f_##symbol, dirfd, path, ret, Lookup::kNoFollow); \
     return ret;                                                              \
   }

@@ -151,7 +151,7 @@ struct Executable {
     Writer w(out, size);
     w << "/proc/self/fd/";
     w.number(dirfd);
-    if (*path) w << '/' << string_view(path, strnlen(path, size));
+    if (*path) w << '/' << string_view(path, path_length(path));
     return w.overflowed() ? nullptr : w.c_str();
   }
 
@@ -164,7 +164,7 @@ struct Executable {
 // execve with the settings injected. In a vfork child nothing is recorded and only the stack is written.
 template <class Exec>
 int exec_traced(Fn fn, const Executable &executable, char *const *environment, Exec &&real_call) {
-  if (!is_injecting()) return real_call(environment);
+  if (!is_injecting() || !reads_as_environment(environment)) return real_call(environment);
   Call call;
   PendingRecord pending;
   // The thread may have a small stack.
@@ -294,7 +294,9 @@ TAILRACE_HOOK int execle(const char *path, const char *arg, ...) noexcept {
 #define SPAWN_HOOK(symbol, carried)                                                                       \
   TAILRACE_HOOK int symbol(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,       \
                            const posix_spawnattr_t *attributes, char *const argv[], char *const envp[]) { \
-    if (!is_injecting()) return REAL(symbol)(pid, path, actions, attributes, argv, envp);                 \
+    if (!is_injecting() || !reads_as_environment(envp)) {                                                 \
+      return REAL(symbol)(pid, path, actions, attributes, argv, envp);                                    \
+    }                                                                                                     \
     Call call;                                                                                            \
     if (call) g_fork_generation.fetch_add(1, std::memory_order_relaxed);                                  \
     char found[4096];                                                                                     \

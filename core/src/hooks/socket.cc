@@ -1,7 +1,9 @@
 // Hooks: sockets. Their bytes have no offsets; a message may carry descriptors.
+#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/checked_memory.h"
 #include "hooks/hook_records.h"
 #include "linker/real.h"
 
@@ -34,6 +36,29 @@ struct Other {
   socklen_t bytes = 0;
 };
 
+// How much room a call has for an address. The kernel puts the address's own length there, which may be more: then it is
+// cut, and no address. 0: the pointer is bad.
+socklen_t room_at(const socklen_t *length) {
+  if (is_on_callers_stack(length, sizeof *length)) return *length;
+  socklen_t room = 0;
+  const long copied = copy_memory(sys::getpid(), reinterpret_cast<uintptr_t>(length), &room, sizeof room);
+  if (copied == sizeof room) return room;
+  return is_missing(copied) || copied > 0 ? 0 : *length;
+}
+
+// The same for several messages; those beyond have none.
+struct Rooms {
+  static constexpr unsigned kMost = 32;
+  unsigned count = 0;
+  socklen_t bytes[kMost];
+
+  Rooms(const struct mmsghdr *messages, unsigned n) {
+    n = n < kMost ? n : kMost;
+    while (count < n && (bytes[count] = room_at(&messages[count].msg_hdr.msg_namelen))) ++count;
+  }
+  bool has(unsigned i, socklen_t wanted) const { return i < count && wanted <= bytes[i]; }
+};
+
 // A message of a datagram socket to or from an address of its own.
 void record_message(const Call &call, Fn fn, int fd, uint64_t count, ssize_t ret, Other other) {
   if (!call || !enter()) return;
@@ -50,8 +75,8 @@ void record_message(const Call &call, Fn fn, int fd, uint64_t count, ssize_t ret
   errno = saved;
 }
 
-// Several messages in one call: `ret` is their number, each has its size.
-void record_messages(const Call &call, Fn fn, int fd, const struct mmsghdr *messages, int ret) {
+// Several messages in one call: `ret` is their number, each has its size. `rooms`: of those that were received.
+void record_messages(const Call &call, Fn fn, int fd, const struct mmsghdr *messages, int ret, const Rooms *rooms) {
   if (!call || !enter()) return;
   int saved = errno;
   Event e;
@@ -74,7 +99,8 @@ void record_messages(const Call &call, Fn fn, int fd, const struct mmsghdr *mess
   Other first;
   for (int i = 0; i < ret; ++i) {
     const struct msghdr &m = messages[i].msg_hdr;
-    Other this_one{static_cast<const struct sockaddr *>(m.msg_name), m.msg_name ? m.msg_namelen : 0};
+    const bool is_whole = m.msg_name && (!rooms || rooms->has(static_cast<unsigned>(i), m.msg_namelen));
+    Other this_one{static_cast<const struct sockaddr *>(m.msg_name), is_whole ? m.msg_namelen : 0};
     if (i == 0) first = this_one;
     bool same = this_one.bytes && this_one.bytes == first.bytes;
     if (!same || memcmp(this_one.address, first.address, first.bytes) != 0) first.address = nullptr;
@@ -104,29 +130,41 @@ TRANSFER_HOOK(__recv_chk, (int fd, void *buf, size_t n, size_t room, int flags),
 TRANSFER_HOOK(send, (int fd, const void *buf, size_t n, int flags), (fd, buf, n, flags))
 
 // For connected streams the address is ignored, or not filled in (`bytes` 0).
-#define MESSAGE_HOOK(symbol, parameters, arguments, length)     \
-  TAILRACE_HOOK ssize_t symbol parameters {                     \
-    Call call;                                                  \
-    ssize_t ret = REAL(symbol) arguments;                       \
-    Other other;                                                \
-    if (call && ret >= 0 && address) other = {address, length}; \
-    record_message(call, Fn::f_##symbol, fd, n, ret, other);    \
-    return ret;                                                 \
+#define RECEIVE_HOOK(symbol, parameters, arguments)                                     \
+  TAILRACE_HOOK ssize_t symbol parameters {                                             \
+    Call call;                                                                          \
+    const socklen_t had = call && address ? room_at(bytes) : 0;                         \
+    ssize_t ret = REAL(symbol) arguments;                                               \
+    Other other;                                                                        \
+    if (call && ret >= 0 && address && had && *bytes <= had) other = {address, *bytes}; \
+    record_message(call, Fn::f_##symbol, fd, n, ret, other);                            \
+    return ret;                                                                         \
   }
-MESSAGE_HOOK(recvfrom, (int fd, void *buf, size_t n, int flags, struct sockaddr *address, socklen_t *bytes),
-             (fd, buf, n, flags, address, bytes), *bytes)
-MESSAGE_HOOK(__recvfrom_chk,
+RECEIVE_HOOK(recvfrom, (int fd, void *buf, size_t n, int flags, struct sockaddr *address, socklen_t *bytes),
+             (fd, buf, n, flags, address, bytes))
+RECEIVE_HOOK(__recvfrom_chk,
              (int fd, void *buf, size_t n, size_t room, int flags, struct sockaddr *address, socklen_t *bytes),
-             (fd, buf, n, room, flags, address, bytes), *bytes)
-MESSAGE_HOOK(sendto, (int fd, const void *buf, size_t n, int flags, const struct sockaddr *address, socklen_t bytes),
-             (fd, buf, n, flags, address, bytes), bytes)
+             (fd, buf, n, room, flags, address, bytes))
+
+TAILRACE_HOOK ssize_t sendto(int fd, const void *buf, size_t n, int flags, const struct sockaddr *address,
+                             socklen_t bytes) {
+  Call call;
+  ssize_t ret = REAL(sendto)(fd, buf, n, flags, address, bytes);
+  Other other;
+  if (call && ret >= 0 && address) other = {address, bytes};
+  record_message(call, Fn::f_sendto, fd, n, ret, other);
+  return ret;
+}
 
 namespace {
 
-void record_header(const Call &call, Fn fn, int fd, const struct msghdr *message, ssize_t ret) {
+// `room`: how long its address may be.
+void record_header(const Call &call, Fn fn, int fd, const struct msghdr *message, ssize_t ret, socklen_t room) {
   uint64_t count = ret < 0 ? kNoCount : bytes_of(message->msg_iov, message->msg_iovlen, ret);
   Other other;
-  if (ret >= 0) other = {static_cast<const struct sockaddr *>(message->msg_name), message->msg_namelen};
+  if (ret >= 0 && message->msg_namelen <= room) {
+    other = {static_cast<const struct sockaddr *>(message->msg_name), message->msg_namelen};
+  }
   record_message(call, fn, fd, count, ret, other);
 }
 
@@ -135,31 +173,33 @@ void record_header(const Call &call, Fn fn, int fd, const struct msghdr *message
 TAILRACE_HOOK ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
   Call call;
   ssize_t ret = REAL(sendmsg)(fd, message, flags);
-  if (call) record_header(call, Fn::f_sendmsg, fd, message, ret);
+  if (call) record_header(call, Fn::f_sendmsg, fd, message, ret, UINT32_MAX);
   return ret;
 }
 
 TAILRACE_HOOK ssize_t recvmsg(int fd, struct msghdr *message, int flags) {
   Call call;
+  const socklen_t room = call && message ? room_at(&message->msg_namelen) : 0;
   ssize_t ret = REAL(recvmsg)(fd, message, flags);
   if (!call) return ret;
   if (ret >= 0) forget_received(*message);
-  record_header(call, Fn::f_recvmsg, fd, message, ret);
+  record_header(call, Fn::f_recvmsg, fd, message, ret, room);
   return ret;
 }
 
 TAILRACE_HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags) {
   Call call;
   int ret = REAL(sendmmsg)(fd, messages, n, flags);
-  record_messages(call, Fn::f_sendmmsg, fd, messages, ret);
+  record_messages(call, Fn::f_sendmmsg, fd, messages, ret, nullptr);
   return ret;
 }
 
 TAILRACE_HOOK int recvmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags, struct timespec *patience) {
   Call call;
+  const Rooms rooms(messages, call ? n : 0);
   int ret = REAL(recvmmsg)(fd, messages, n, flags, patience);
   for (int i = 0; call && i < ret; ++i) forget_received(messages[i].msg_hdr);
-  record_messages(call, Fn::f_recvmmsg, fd, messages, ret);
+  record_messages(call, Fn::f_recvmmsg, fd, messages, ret, &rooms);
   return ret;
 }
 

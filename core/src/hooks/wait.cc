@@ -3,6 +3,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "base/sys.h"
+#include "hooks/hook_records.h"
 #include "linker/real.h"
 #include "session/child_account.h"
 #include "session/record.h"
@@ -78,6 +80,22 @@ pid_t wait_accounted(Fn fn, pid_t pid, int *status, int options, Real &&real) {
   }
 }
 
+// As the kernel does where no child has changed. False: the pointer is bad. What the kernel writes begins with 8 bytes and
+// ends with the status.
+bool write_nothing(siginfo_t *info) {
+  if (!is_on_callers_stack(info, sizeof *info)) {
+    constexpr long kBytes = 8;
+    char *const at = reinterpret_cast<char *>(info), *const last =
+                                                         reinterpret_cast<char *>(&info->si_status) + 4 - kBytes;
+    for (char *part : {at, last}) {
+      if (sys::call(SYS_rt_sigprocmask, SIG_SETMASK, 0, sys::pointer(part), kBytes) < 0) return false;
+    }
+  }
+  info->si_signo = info->si_code = info->si_errno = info->si_pid = info->si_status = 0;
+  info->si_uid = 0;
+  return true;
+}
+
 int status_of(const siginfo_t &info) {
   if (info.si_code == CLD_EXITED) return (info.si_status & 0xFF) << 8;
   return info.si_status | (info.si_code == CLD_DUMPED ? 0x80 : 0);
@@ -119,9 +137,9 @@ TAILRACE_HOOK int waitid(idtype_t type, id_t id, siginfo_t *info, int options) {
     switch (peek(type, id, options, peeked)) {
       case Found::kInterrupted: return -1;
       case Found::kNothing:
-        out->si_signo = out->si_code = out->si_errno = out->si_pid = out->si_status = 0;
-        out->si_uid = 0;
-        return 0;
+        if (write_nothing(out)) return 0;
+        errno = EFAULT;
+        return -1;
       case Found::kCall: break;
     }
     if (!peeked.pid) return REAL(waitid)(type, id, out, options);

@@ -2,6 +2,7 @@
 #include "session/files.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
@@ -161,7 +162,7 @@ size_t path_of_fd(int fd, bool unlinked, const char *given, char *path, size_t s
   w.number(fd);
   long n = sys::readlink(w.c_str(), path, size);
   if (n <= 0 && given) {
-    n = static_cast<long>(strnlen(given, size));
+    n = static_cast<long>(path_length(given));
     memcpy(path, given, static_cast<size_t>(n));
   }
   constexpr string_view kDeleted = " (deleted)";
@@ -410,10 +411,12 @@ bool reads_as_string_after(const char *text, int error) {
   }
 }
 
+size_t path_length(const char *path) { return strnlen(path, PATH_MAX); }
+
 // Absolute, but otherwise as given: links are resolved by the kernel, and only for open files.
 static void make_absolute(int dirfd, const char *path, NamedFile &out) {
   Writer w(out.path, kPathBytes);
-  size_t n = strnlen(path, kPathBytes);
+  size_t n = path_length(path);
   if (n == 0 || path[0] != '/') {
     long bytes = -1;
     if (dirfd == AT_FDCWD) {

@@ -135,8 +135,11 @@ constexpr unsigned kIdentityMask = STATX_TYPE | STATX_INO | STATX_BTIME | STATX_
 enum class Lookup { kNot, kFollow, kNoFollow };
 // Whether the memory at `text` can be read as a path. The kernel reads it, so that a bad pointer is an EFAULT and no crash.
 bool reads_as_string(const char *text);
-// The same after a call that failed with `error`. Most errors come after the kernel has read the path and need no check.
+// The same after a call that failed with `error`. Most errors come after the kernel has read the path and need no check: not
+// for a call with two paths, which may have failed over the other one.
 bool reads_as_string_after(const char *text, int error);
+// The length of a path that can be read. The kernel reads PATH_MAX bytes at most: behind them there may be nothing.
+size_t path_length(const char *path);
 // Makes the path absolute (by dirfd or the working directory) and looks the file up, except with kNot.
 void name_file(int dirfd, const char *path, Lookup lookup, NamedFile &out);
 // The same after stat(2), or lstat with kNoFollow, which has found `found`.

@@ -104,7 +104,7 @@ bool refuses_link(string_view path, int flags) {
 
 size_t name_without_kernel(const Opening &opening, const FileIdentity &identity, char *path, uint64_t &hash) {
   bool nameless = (opening.flags & O_TMPFILE) == O_TMPFILE;
-  string_view given(opening.path ? opening.path : "", opening.path ? strnlen(opening.path, PATH_MAX) : 0);
+  string_view given(opening.path ? opening.path : "", opening.path ? path_length(opening.path) : 0);
   if (given.empty() || nameless) return 0;
   Writer out(path, kPathBytes - 1);
   Base base = write_base(opening, out, path);

@@ -1,8 +1,10 @@
 // See spawn/injection.h.
 #include "spawn/injection.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
+#include "base/checked_memory.h"
 #include "base/own_memory.h"
 #include "base/sys.h"
 #include "session/container_start.h"
@@ -11,11 +13,75 @@
 
 namespace tailrace {
 
+constexpr size_t kEntriesAtOnce = 32;  // the thread may have a small stack
+
 bool is_injecting() {
   // Starts the session, except in a vfork child, in which nothing may be changed.
   if (!t_vfork) enter();
   if (t_vfork == kConfinedVfork) return false;
   return g_session.state.load(std::memory_order_acquire) == State::kOn;
+}
+
+namespace {
+
+// A string of any length that ends.
+bool reads_as_text(const char *text) {
+  char part[256];
+  for (;;) {
+    const long n = copy_memory(sys::getpid(), reinterpret_cast<uintptr_t>(text), part, sizeof part);
+    if (n <= 0) return !is_missing(n);
+    if (memchr(part, 0, static_cast<size_t>(n))) return true;
+    text += n;
+  }
+}
+
+// Whether an entry begins as one that is looked at; `seen` bytes of it are there.
+bool may_be_looked_at(const char *entry, size_t seen) {
+  for (string_view name : {string_view("TAILRACE_"), string_view("LD_PRELOAD=")}) {
+    if (memcmp(entry, name.data(), seen < name.size() ? seen : name.size()) == 0) return true;
+  }
+  return false;
+}
+
+// Of `count` entries all can be read, as far as the core reads them.
+bool read_as_entries(char *const *entries, size_t count) {
+  constexpr size_t kLook = 12, kPage = 4096;
+  char looked[kEntriesAtOnce][kLook];
+  struct iovec here[kEntriesAtOnce], there[kEntriesAtOnce];
+  size_t bytes = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t in_page = kPage - reinterpret_cast<uintptr_t>(entries[i]) % kPage,
+                 n = in_page < kLook ? in_page : kLook;
+    here[i] = {looked[i], n};
+    there[i] = {entries[i], n};
+    bytes += n;
+  }
+  const auto parts = static_cast<long>(count);
+  const long got =
+      sys::call(SYS_process_vm_readv, sys::getpid(), sys::pointer(here), parts, sys::pointer(there), parts, 0);
+  if (got < 0) return !is_missing(got);
+  bool is_whole = got == static_cast<long>(bytes);
+  for (size_t i = 0; is_whole && i < count; ++i) {
+    if (may_be_looked_at(looked[i], here[i].iov_len)) is_whole = reads_as_text(entries[i]);
+  }
+  return is_whole;
+}
+
+}  // namespace
+
+bool reads_as_environment(char *const *environment) {
+  if (!environment || environment == environ) return true;
+  char *entries[kEntriesAtOnce];
+  for (auto at = reinterpret_cast<uintptr_t>(environment);; at += sizeof entries) {
+    const long got = copy_memory(sys::getpid(), at, entries, sizeof entries);
+    if (got < 0) return !is_missing(got);
+    const size_t read = static_cast<size_t>(got) / sizeof *entries;
+    size_t count = 0;
+    while (count < read && entries[count]) ++count;
+    if (count && !read_as_entries(entries, count)) return false;
+    if (count < read) return true;
+    if (read < kEntriesAtOnce) return false;
+  }
 }
 
 // Working memory for merging tags, too large for the stack of a thread.
@@ -157,7 +223,9 @@ Obstacle Program::take_from_child(int pid, NamedFile &file) {
 }
 
 const char *search_path(const char *file, char *out, size_t size) {
-  if (!file || !reads_as_string(file) || string_view(file).find('/') != string_view::npos) return file;
+  if (!file || !reads_as_string(file)) return file;
+  const string_view name(file, path_length(file));
+  if (name.size() > NAME_MAX || name.find('/') != string_view::npos) return file;
   const char *list = getenv("PATH");
   string_view all = list ? string_view(list) : string_view("/bin:/usr/bin");
   for (size_t i = 0; i <= all.size();) {
@@ -165,7 +233,7 @@ const char *search_path(const char *file, char *out, size_t size) {
     while (end < all.size() && all[end] != ':') ++end;
     Writer w(out, size);
     if (end > i) w << slice(all, i, end - i) << '/';
-    w << file;
+    w << name;
     if (is_executable(w.c_str())) return out;
     i = end + 1;
   }

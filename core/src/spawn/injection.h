@@ -13,6 +13,10 @@ class Program;
 // Whether this process is traced. A vfork child is: it starts programs, though it records nothing.
 bool is_injecting();
 
+// Whether a program's environment can be read: the pointers, and of the entries what is looked at here. The kernel refuses
+// one that can't, so the call is its to answer.
+bool reads_as_environment(char *const *environment);
+
 class Injection {
  public:
   // kSameProcess: execve, whose next image continues this process's journal.
