@@ -48,6 +48,8 @@ OBSTACLES = {
     "machine": "for another processor or word size",
     "left_out": "left out by TAILRACE_UNTRACED",
     "dropped": "started without the settings, as TAILRACE_PROPAGATE permits",
+    "too_long": "started without the settings, for which its arguments and environment left no room",
+    "small_stack": "started without the settings, since its stack is limited to less than 32 KiB",
     "confined": CONFINED,
 }
 """Why a program can't be traced, by the keyword in the trace (docs/trace-format.md)."""

@@ -171,7 +171,8 @@ int wait_for(pid_t pid, const sigset_t &watched, const SealerThread *sealer, std
 }
 
 // On a failure the run has no account of the command.
-void write_account(const std::string &run_dir, pid_t pid, int status, const Moved &moved, const std::string &command) {
+void write_account(const std::string &run_dir, pid_t pid, int status, const Moved &moved,
+                   const std::optional<ProgramObstacle> &obstacle) {
   const HostName host;
   const auto ns = static_cast<int64_t>(realtime_ns());
   std::string row = "{\"host\": ";
@@ -179,7 +180,7 @@ void write_account(const std::string &run_dir, pid_t pid, int status, const Move
   row += ", \"pid\": " + std::to_string(pid) + ", \"status\": " + std::to_string(status) +
          ", \"rchar\": " + std::to_string(moved.read) + ", \"wchar\": " + std::to_string(moved.written) +
          ", \"ns\": " + std::to_string(ns);
-  if (const auto obstacle = find_program_obstacle(command)) {
+  if (obstacle) {
     append_json(row += ", \"untraced\": ", obstacle->word);
     append_json(row += ", \"program\": ",
                 recorded_path(name_hasher(), obstacle->program, is_machine_file(obstacle->program)));
@@ -208,14 +209,22 @@ int run_command(const Command &given, const AccountPlace &place) {
   const Watched watched;
   pid_t pid = 0;
   if (command.is_about_to_start) command.is_about_to_start();
-  if (const int error = spawn(command, watched.before(), pid)) {
+  int error = spawn(command, watched.before(), pid);
+  const bool is_too_long = error == E2BIG && command.environment.get("TAILRACE_RUN") != nullptr;
+  if (is_too_long) {
+    say("not traced: " + command.words[0] + ": its arguments and the environment leave no room for the settings");
+    command.environment = Environment::of_this_process();
+    error = spawn(command, watched.before(), pid);
+  }
+  if (error) {
     say(command.words[0] + ": " + (error == ENOENT ? "command not found" : std::strerror(error)));
     return error == ENOENT ? kNotFound : kNotExecutable;
   }
+  const ProgramObstacle too_long = {"too_long", command.words[0], "", false, false};
   std::optional<Moved> moved;
   const int status = wait_for(pid, watched.set(), place.sealer, moved);
   if (moved && !place.run_dir.empty() && place.is_there())
-    write_account(place.run_dir, pid, status, *moved, command.words[0]);
+    write_account(place.run_dir, pid, status, *moved, is_too_long ? too_long : find_program_obstacle(command.words[0]));
   return WIFSIGNALED(status) ? kSignalled + WTERMSIG(status) : WEXITSTATUS(status);
 }
 

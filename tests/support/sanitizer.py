@@ -33,6 +33,8 @@ _OPTIONS: dict[str, tuple[str, ...]] = {"address": ("ASAN_OPTIONS", "UBSAN_OPTIO
 _OBSTACLES: dict[str, list[tuple[str, str]]] = {
     "": [],
     "address": [
+        ("in 400 MB|as_much_of_the_address_space", "libasan's shadow memory takes its part of the address space"),
+        ("a_limited_stack", "libasan needs more of it"),
         ("test_flux_multiuser", "Flux's IMP is set-uid, so the shell of a guest's job has no libasan"),
         ("plugins_need_no_cxx_runtime", "they need libasan there"),
         ("test_fork_while_threads_do_io", "forked while a thread allocates, a child hangs in libasan, untraced too"),
@@ -63,6 +65,9 @@ _OBSTACLES: dict[str, list[tuple[str, str]]] = {
         ),
     ],
     "thread": [
+        ("in 400 MB|as_much_of_the_address_space", "libtsan's shadow memory takes its part of the address space"),
+        ("memory_mapped_where_some_was_freed", "libtsan maps there itself"),
+        ("a_limited_stack", "libtsan needs more of it"),
         ("test_flux_multiuser", "Flux's IMP is set-uid, so the shell of a guest's job has no libtsan"),
         ("plugins_need_no_cxx_runtime", "they need libtsan there"),
         ("test_fork_while_threads_do_io", "now and then a child hangs in libtsan, untraced too"),

@@ -37,6 +37,8 @@ constexpr string_view kFieldTexts[] = {
     ",\"untraced\":\"go\"",
     ",\"untraced\":\"left_out\"",
     ",\"untraced\":\"dropped\"",
+    ",\"untraced\":\"too_long\"",
+    ",\"untraced\":\"small_stack\"",
     ",\"untraced\":\"confined\"",
 };
 

@@ -9,7 +9,7 @@
 namespace tailrace {
 
 constexpr string_view kObstacleNames[static_cast<int>(Obstacle::kCount)] = {
-    "", "static", "musl", "machine", "setuid", "go", "left_out", "dropped", "confined"};
+    "", "static", "musl", "machine", "setuid", "go", "left_out", "dropped", "too_long", "small_stack", "confined"};
 
 // The kernel sets AT_SECURE when the file gives the user further privileges.
 bool gives_privileges(const char *path) {
@@ -31,7 +31,8 @@ constexpr uint16_t kMachine = EM_X86_64;
 constexpr uint16_t kMachine = EM_AARCH64;
 #endif
 
-constexpr size_t kMaxSegments = 32;
+constexpr size_t kMostRows = 64, kRowsAtOnce = 8;  // of a file's tables
+constexpr size_t kTextBytes = 512, kHeadBytes = 256;
 constexpr size_t kAlign = 4;
 
 // A note by the name of its owner, which is at most a few characters.
@@ -69,42 +70,52 @@ class ProgramFile {
 
   Obstacle look(const Elf64_Ehdr &elf) {
     if (elf.e_ident[EI_CLASS] != ELFCLASS64 || elf.e_machine != kMachine) return Obstacle::kMachine;
-    Elf64_Phdr segments[kMaxSegments];
-    size_t count = elf.e_phnum < kMaxSegments ? elf.e_phnum : kMaxSegments;
     if (elf.e_phentsize != sizeof(Elf64_Phdr)) return Obstacle::kNone;
-    size_t bytes = count * sizeof(Elf64_Phdr);
-    if (read(segments, bytes, elf.e_phoff) != static_cast<long>(bytes)) return Obstacle::kNone;
-    bool go = false, ours = false;
-    char text[512];
-    for (size_t i = 0; i < count; ++i) {
-      const Elf64_Phdr &s = segments[i];
-      if (s.p_type != PT_INTERP && s.p_type != PT_NOTE) continue;
+    bool go = false, ours = false, is_musl = false, has_interpreter = false;
+    Elf64_Phdr dynamic{};
+    const bool is_whole = each<Elf64_Phdr>(elf.e_phoff, elf.e_phnum, [&](const Elf64_Phdr &s) {
+      if (s.p_type == PT_DYNAMIC) dynamic = s;
+      if (s.p_type != PT_INTERP && s.p_type != PT_NOTE) return true;
+      char text[kTextBytes];
       long n = read(text, s.p_filesz < sizeof text ? s.p_filesz : sizeof text, s.p_offset);
       string_view part(text, n > 0 ? static_cast<size_t>(n) : 0);
-      if (s.p_type == PT_NOTE) {
-        go = go || has_go_note(part.data(), part.size());
-        ours = ours || has_own_note(part.data(), part.size());
-      }
-      if (s.p_type == PT_INTERP) return part.find("/ld-musl-") == string_view::npos ? Obstacle::kNone : Obstacle::kMusl;
-    }
+      has_interpreter = s.p_type == PT_INTERP;
+      is_musl = has_interpreter && part.find("/ld-musl-") != string_view::npos;
+      go = go || has_go_note(part.data(), part.size());
+      ours = ours || has_own_note(part.data(), part.size());
+      return !has_interpreter;
+    });
+    if (has_interpreter) return is_musl ? Obstacle::kMusl : Obstacle::kNone;
     // A shared object without an interpreter is the dynamic linker, with a program as its argument.
-    if (elf.e_type == ET_DYN && !is_static_pie(segments, count)) return Obstacle::kNone;
+    if (!is_whole || (elf.e_type == ET_DYN && !is_static_pie(dynamic))) return Obstacle::kNone;
     if (ours) return Obstacle::kNone;
     return go ? Obstacle::kGo : Obstacle::kStatic;
   }
 
  private:
-  bool is_static_pie(const Elf64_Phdr *segments, size_t count) {
-    for (size_t i = 0; i < count; ++i) {
-      if (segments[i].p_type != PT_DYNAMIC) continue;
-      Elf64_Dyn entries[64];
-      size_t room = sizeof entries;
-      long n = read(entries, segments[i].p_filesz < room ? segments[i].p_filesz : room, segments[i].p_offset);
-      for (long k = 0; k < n / static_cast<long>(sizeof(Elf64_Dyn)); ++k) {
-        if (entries[k].d_tag == DT_FLAGS_1) return (entries[k].d_un.d_val & DF_1_PIE) != 0;
+  // Calls visit(row) for each row of a table until it returns false. False: the file ends before. The thread may have a
+  // small stack.
+  template <class Row, class Visit>
+  bool each(uint64_t at, size_t count, Visit visit) {
+    Row rows[kRowsAtOnce];
+    count = count < kMostRows ? count : kMostRows;
+    for (size_t i = 0; i < count; i += kRowsAtOnce) {
+      const size_t n = count - i < kRowsAtOnce ? count - i : kRowsAtOnce, bytes = n * sizeof(Row);
+      if (read(rows, bytes, at + i * sizeof(Row)) != static_cast<long>(bytes)) return false;
+      for (size_t k = 0; k < n; ++k) {
+        if (!visit(rows[k])) return true;
       }
     }
-    return false;
+    return true;
+  }
+
+  bool is_static_pie(const Elf64_Phdr &dynamic) {
+    bool is = false;
+    each<Elf64_Dyn>(dynamic.p_offset, dynamic.p_filesz / sizeof(Elf64_Dyn), [&](const Elf64_Dyn &entry) {
+      if (entry.d_tag == DT_FLAGS_1) is = (entry.d_un.d_val & DF_1_PIE) != 0;
+      return entry.d_tag != DT_FLAGS_1;
+    });
+    return is;
   }
 
   int fd_;
@@ -124,12 +135,13 @@ bool interpreter_of(char *head, size_t n) {
   return true;
 }
 
-Obstacle look_at(const char *path, int depth, int64_t &read_bytes) {
+// What keeps the library out of the program, or kNone; in `head`, where it is a script, the name of its interpreter.
+Obstacle look_at(const char *path, char (&head)[kHeadBytes], bool &is_script, int64_t &read_bytes) {
   int fd = sys::open(path, O_RDONLY | O_NONBLOCK);
+  is_script = false;
   // A program that gives privileges may be executable and not readable.
   if (fd < 0) return gives_privileges(path) ? Obstacle::kSetuid : Obstacle::kNone;
   ProgramFile file(fd, read_bytes);
-  char head[256];
   long n = file.read(head, sizeof head, 0);
   Obstacle found = Obstacle::kNone;
   if (n >= static_cast<long>(sizeof(Elf64_Ehdr)) && memcmp(head, ELFMAG, SELFMAG) == 0) {
@@ -138,15 +150,26 @@ Obstacle look_at(const char *path, int depth, int64_t &read_bytes) {
     found = file.look(elf);
     // Of the others the library must stay out of the environment.
     if (!breaks(found) && gives_privileges(path)) found = Obstacle::kSetuid;
+  } else {
+    is_script = n > 0 && interpreter_of(head, static_cast<size_t>(n));
   }
   sys::close(fd);
-  if (n > 0 && depth > 0 && interpreter_of(head, static_cast<size_t>(n))) return look_at(head, depth - 1, read_bytes);
   return found;
 }
 
 }  // namespace
 
-Obstacle find_obstacle(const char *path, int64_t &read_bytes) { return look_at(path, 4, read_bytes); }
+Obstacle find_obstacle(const char *path, int64_t &read_bytes) {
+  constexpr int kMostScripts = 4;
+  char head[kHeadBytes], name[kHeadBytes];
+  bool is_script;
+  Obstacle found = look_at(path, head, is_script, read_bytes);
+  for (int i = 0; is_script && i < kMostScripts; ++i) {
+    memcpy(name, head, sizeof name);
+    found = look_at(name, head, is_script, read_bytes);
+  }
+  return found;
+}
 
 bool is_followable(Obstacle obstacle, const char *path) {
   const bool is_ours = obstacle == Obstacle::kStatic || obstacle == Obstacle::kGo || obstacle == Obstacle::kMusl;

@@ -8,15 +8,17 @@
 namespace tailrace {
 
 enum class Obstacle : uint8_t {
-  kNone,      // also where the file can't be read: execve will report it
-  kStatic,    // no dynamic linker, and not linked with libtailrace.a
-  kMusl,      // its dynamic linker fails on a glibc library
-  kMachine,   // another processor's or word size's
-  kSetuid,    // privileges by its file: the dynamic linker ignores preloaded libraries
-  kGo,        // static, and makes its system calls itself
-  kLeftOut,   // TAILRACE_UNTRACED names it
-  kDropped,   // the starting program removed the settings, as TAILRACE_PROPAGATE allows
-  kConfined,  // no program: a seccomp filter would kill the process for the core's calls (hooks/seccomp.h)
+  kNone,        // also where the file can't be read: execve will report it
+  kStatic,      // no dynamic linker, and not linked with libtailrace.a
+  kMusl,        // its dynamic linker fails on a glibc library
+  kMachine,     // another processor's or word size's
+  kSetuid,      // privileges by its file: the dynamic linker ignores preloaded libraries
+  kGo,          // static, and makes its system calls itself
+  kLeftOut,     // TAILRACE_UNTRACED names it
+  kDropped,     // the starting program removed the settings, as TAILRACE_PROPAGATE allows
+  kTooLong,     // with the settings its arguments and environment were more than the kernel takes
+  kSmallStack,  // its stack is limited to less than the dynamic linker needs to preload a library
+  kConfined,    // no program: a seccomp filter would kill the process for the core's calls (hooks/seccomp.h)
   kCount
 };
 // Their names in the trace (docs/trace-format.md, "Programs that are not traced").
@@ -35,7 +37,7 @@ bool is_followable(Obstacle obstacle, const char *path);
 // a setting. The other programs pass it on to those that they start.
 inline bool breaks(Obstacle obstacle) {
   return obstacle == Obstacle::kMusl || obstacle == Obstacle::kMachine || obstacle == Obstacle::kLeftOut ||
-         obstacle == Obstacle::kDropped;
+         obstacle == Obstacle::kDropped || obstacle == Obstacle::kSmallStack;
 }
 
 // The running program was built by Go, which calls the kernel without libc.

@@ -243,7 +243,8 @@ FilterVerdict examine_filter(const sock_filter *code, size_t count) {
 
 long count_filters(long &read_bytes) {
   constexpr long kRefused = LONG_MAX;
-  char text[4096];
+  // Not on the stack, which may be small: once in a process's life.
+  static char text[4096];
   int fd = sys::open_within_limit("/proc/self/status", O_RDONLY, 0);
   if (fd == -EPERM || fd == -EACCES || fd == -ENOSYS) return kRefused;
   if (fd < 0) return -1;

@@ -102,7 +102,8 @@ bool read_environment(char **environment, StartEnvironment &out) {
   if (out[Setting::TAILRACE_RUN].empty()) return false;
   for (string_view &v : out.values) v = copy(v);
   out.preload = copy(out.preload);
-  char managed[kMaxTagsBytes];
+  // Not on the stack, which may be small: once in a process's life.
+  static char managed[kMaxTagsBytes];
   Writer tags(managed, sizeof managed);
   out.world_size = find_managed_tags(environment, tags).world_size;
   out.managed = copy(tags.view());

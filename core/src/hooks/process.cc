@@ -70,15 +70,10 @@ __attribute__((visibility("hidden"), used)) void tailrace_before_vfork() {
   // Open file descriptions are shared from here on.
   g_fork_generation.fetch_add(1, std::memory_order_relaxed);
 }
-__attribute__((visibility("hidden"), used)) void tailrace_in_vfork_child() {
-  t_thread_before_vfork = t_thread;
-  t_thread = nullptr;
-  t_vfork = 1;
-}
+__attribute__((visibility("hidden"), used)) void tailrace_in_vfork_child() { begin_vfork_child(); }
 __attribute__((visibility("hidden"), used)) long tailrace_after_vfork(long pid) {
   __asan_handle_vfork(__builtin_frame_address(0));
-  if (t_vfork) t_thread = t_thread_before_vfork;
-  t_vfork = 0;
+  end_vfork();
   if (pid < 0) {
     errno = static_cast<int>(-pid);
     pid = -1;
@@ -161,15 +156,15 @@ struct Executable {
   }
 };
 
-// execve with the settings injected. In a vfork child nothing is recorded and only the stack is written.
+// execve with the settings injected. In a vfork child nothing is recorded, and only the stack is written, and what end_vfork()
+// takes back.
 template <class Exec>
 int exec_traced(Fn fn, const Executable &executable, char *const *environment, Exec &&real_call) {
   if (!is_injecting() || !reads_as_environment(environment)) return real_call(environment);
   Call call;
   PendingRecord pending;
-  // The thread may have a small stack.
-  size_t room = executable.dirfd == AT_FDCWD ? 0 : 4096;
-  Program program(executable.whole_path(static_cast<char *>(alloca(room)), room), environment);
+  PathBuffer whole;
+  Program program(executable.whole_path(whole.data(), kPathBytes), environment);
   program.leave_to_parent();
   if (call && program.path()) {
     Event e;
@@ -189,9 +184,15 @@ int exec_traced(Fn fn, const Executable &executable, char *const *environment, E
     if (file.identity.type != FileType::kNone) report_losses();
   }
   Injection injection(environment, Injection::kSameProcess);
-  char *const *given = injection.build(program, alloca(injection.bytes()));
+  ROOM_FOR_ENVIRONMENT(injection)
+  char *const *given = injection.build(program, room);
   ask_to_follow(FollowKind::kCaller, program, injection.tags());
   int ret = real_call(given);
+  if (errno == E2BIG && program.leave_out_settings()) {
+    program.leave_to_parent();
+    amend_pending(pending, program.obstacle());
+    ret = real_call(injection.build(program, room));
+  }
   int saved = errno;
   Program::take_back();
   amend_pending(pending, -saved);
@@ -233,15 +234,15 @@ TAILRACE_HOOK int execv(const char *path, char *const argv[]) noexcept {
 TAILRACE_HOOK int execvpe(const char *file, char *const argv[], char *const envp[]) noexcept {
   // The search makes system calls, which a seccomp filter (hooks/seccomp.h) may forbid.
   if (!is_injecting()) return REAL(execvpe)(file, argv, envp);
-  char found[4096];
-  return exec_traced(Fn::f_execvpe, {AT_FDCWD, search_path(file, found, sizeof found), 0}, envp,
+  PathBuffer found;
+  return exec_traced(Fn::f_execvpe, {AT_FDCWD, search_path(file, found.data(), kPathBytes), 0}, envp,
                      [&](char *const *env) { return REAL(execvpe)(file, argv, env); });
 }
 
 TAILRACE_HOOK int execvp(const char *file, char *const argv[]) noexcept {
   if (!is_injecting()) return REAL(execvp)(file, argv);
-  char found[4096];
-  return exec_traced(Fn::f_execvp, {AT_FDCWD, search_path(file, found, sizeof found), 0}, environ,
+  PathBuffer found;
+  return exec_traced(Fn::f_execvp, {AT_FDCWD, search_path(file, found.data(), kPathBytes), 0}, environ,
                      [&](char *const *env) { return REAL(execvpe)(file, argv, env); });
 }
 
@@ -299,14 +300,18 @@ TAILRACE_HOOK int execle(const char *path, const char *arg, ...) noexcept {
     }                                                                                                     \
     Call call;                                                                                            \
     if (call) g_fork_generation.fetch_add(1, std::memory_order_relaxed);                                  \
-    char found[4096];                                                                                     \
-    (void)found;                                                                                          \
+    PathBuffer found;                                                                                     \
     Program program(carried, envp);                                                                       \
     Injection injection(envp, Injection::kOtherProcess);                                                  \
-    auto given = const_cast<char **>(injection.build(program, alloca(injection.bytes())));                \
+    ROOM_FOR_ENVIRONMENT(injection)                                                                       \
+    auto given = const_cast<char **>(injection.build(program, room));                                     \
     ask_to_follow(FollowKind::kChild, program, injection.tags());                                         \
     pid_t child = -1;                                                                                     \
     int ret = REAL(symbol)(&child, path, actions, attributes, argv, given);                               \
+    if (ret == E2BIG && program.leave_out_settings()) {                                                   \
+      given = const_cast<char **>(injection.build(program, room));                                        \
+      ret = REAL(symbol)(&child, path, actions, attributes, argv, given);                                 \
+    }                                                                                                     \
     if (pid && ret == 0) *pid = child;                                                                    \
     int saved = errno;                                                                                    \
     errno = ret;                                                                                          \
@@ -315,7 +320,7 @@ TAILRACE_HOOK int execle(const char *path, const char *arg, ...) noexcept {
     return ret;                                                                                           \
   }
 SPAWN_HOOK(posix_spawn, path)
-SPAWN_HOOK(posix_spawnp, search_path(path, found, sizeof found))
+SPAWN_HOOK(posix_spawnp, search_path(path, found.data(), kPathBytes))
 
 namespace {
 

@@ -29,13 +29,19 @@ int spawn_shell(pid_t *pid, const char *command, const posix_spawn_file_actions_
                 const posix_spawnattr_t *attributes) {
   char **environment = current_environment();
   Injection injection(environment, Injection::kOtherProcess);
-  char *const *given = injection.build(Program("/bin/sh", environment), alloca(injection.bytes()));
+  Program shell("/bin/sh", environment);
+  ROOM_FOR_ENVIRONMENT(injection)
   // glibc 2.38 began to protect a command that begins with '-'.
   static const bool protects = strverscmp(gnu_get_libc_version(), "2.38") >= 0;
   const char *protecting[] = {"sh", "-c", "--", command, nullptr}, *plain[] = {"sh", "-c", command, nullptr};
   const char **argv = protects ? protecting : plain;
   g_fork_generation.fetch_add(1, std::memory_order_relaxed);
-  return REAL(posix_spawn)(pid, "/bin/sh", actions, attributes, const_cast<char **>(argv), const_cast<char **>(given));
+  auto start = [&] {
+    auto **given = const_cast<char **>(injection.build(shell, room));
+    return REAL(posix_spawn)(pid, "/bin/sh", actions, attributes, const_cast<char **>(argv), given);
+  };
+  const int status = start();
+  return status == E2BIG && shell.leave_out_settings() ? start() : status;
 }
 
 pid_t wait_for(pid_t pid, int *status) {

@@ -11,7 +11,7 @@ char g_last_resort[kPathBytes];
 constexpr size_t kOwnPages = 8192;
 }  // namespace
 
-PathBuffer::PathBuffer() : thread_(is_recording() ? t_thread : nullptr) {
+PathBuffer::PathBuffer() : thread_(!is_recording() ? nullptr : t_vfork ? t_thread_before_vfork : t_thread) {
   if (thread_ && thread_->paths && thread_->paths_taken < kPathBuffersPerThread) {
     data_ = thread_->paths + kPathBytes * thread_->paths_taken++;
     return;

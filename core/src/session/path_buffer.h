@@ -10,7 +10,8 @@ struct Thread;
 
 constexpr unsigned kPathBuffersPerThread = 4;
 
-// One of the thread's own, last in, first out (a signal handler takes the next); when all are in use, pages of its own.
+// One of the thread's own, last in, first out (a signal handler takes the next); when all are in use, pages of its own. In a
+// vfork child those of the thread that waits for it (end_vfork).
 class PathBuffer {
  public:
   PathBuffer();

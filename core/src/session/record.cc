@@ -353,6 +353,10 @@ PendingRecord record_pending(const Call &call, const Event &event, const NamedFi
   return {t, commit(t, e, call.t0(), {nullptr, &file}, {})};
 }
 
+void amend_pending(const PendingRecord &pending, Obstacle obstacle) {
+  if (pending.slot) pending.slot->file2 = static_cast<uint64_t>(obstacle);
+}
+
 void amend_pending(const PendingRecord &pending, int64_t ret) {
   if (!pending.slot) return;
   pending.slot->t1 = now_ticks();

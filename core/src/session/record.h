@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "format/functions.h"
+#include "format/program.h"
 #include "session/files.h"
 #include "session/session.h"
 
@@ -116,5 +117,6 @@ struct PendingRecord {
 };
 PendingRecord record_pending(const Call &call, const Event &event, const NamedFile &file);
 void amend_pending(const PendingRecord &pending, int64_t ret);
+void amend_pending(const PendingRecord &pending, Obstacle obstacle);
 
 }  // namespace tailrace

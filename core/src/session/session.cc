@@ -22,6 +22,7 @@
 
 #include "base/arena.h"
 #include "base/own_memory.h"
+#include "base/private_stack.h"
 #include "base/sys.h"
 #include "format/host_facts.h"
 #include "format/journal_place.h"
@@ -239,6 +240,14 @@ void free_parents_threads(const Thread *forked) {
   }
 }
 
+// Where a process begins, it needs some 20 KiB of stack, and may have 16. One thread at a time is here: the one that starts
+// the session (State::kStarting), or the only one of a forked child. A handler may run on it, too.
+alignas(16) char g_stack[64 * 1024];
+
+void on_own_stack(void (*function)(void *), void *argument) {
+  call_on_stack(function, argument, g_stack + sizeof g_stack);
+}
+
 // In a forked child. The segments of its parent's threads are not mapped here.
 void become_child(const Thread *forked) {
   Session &g = g_session;
@@ -360,7 +369,7 @@ Thread *enter_slowly() {
     sys::SignalsBlocked signals;
     const Thread *forked = t_thread;
     t_thread = nullptr;
-    become_child(forked);
+    on_own_stack([](void *thread) { become_child(static_cast<const Thread *>(thread)); }, const_cast<Thread *>(forked));
   }
   if (t_thread) return t_thread;
   // What begins a thread may come back here.
@@ -402,17 +411,7 @@ static bool may_start() {
 
 bool has_more_rights_than_its_caller() { return getauxval(AT_SECURE) != 0; }
 
-void start_session(char **argv, State from) {
-  State expected = from;
-  if (!g_session.state.compare_exchange_strong(expected, State::kStarting)) {
-    if (argv && !g_argv) g_argv = argv;
-    return;
-  }
-  // Who starts a program that has more rights than he has (ld.so(8), secure-execution mode) chooses its environment.
-  if (has_more_rights_than_its_caller()) {
-    g_session.state.store(State::kOff, std::memory_order_release);
-    return;
-  }
+static void begin_session(char **argv) {
   bool wanted = read_environment(environ, g_session.environment);
 #ifdef TAILRACE_SANITIZED
   string_view reports = g_session.environment[Setting::TAILRACE_SANITIZER_REPORTS];
@@ -425,6 +424,7 @@ void start_session(char **argv, State from) {
   }
   g_argv = argv ? argv : find_arguments();
   remember_root();
+  // It may execute a program, which would inherit blocked signals.
   start_container(g_argv, g_session.filters.load(std::memory_order_relaxed), journal_user());
   sys::SignalsBlocked signals;
   if (!prepare()) {
@@ -439,6 +439,65 @@ void start_session(char **argv, State from) {
   begin_ledger(g_session.ledger != nullptr);
   g_wiped.alive.store(1, std::memory_order_release);
   g_session.state.store(State::kOn, std::memory_order_release);
+}
+
+void start_session(char **argv, State from) {
+  State expected = from;
+  if (!g_session.state.compare_exchange_strong(expected, State::kStarting)) {
+    if (argv && !g_argv) g_argv = argv;
+    return;
+  }
+  // Who starts a program that has more rights than he has (ld.so(8), secure-execution mode) chooses its environment.
+  if (has_more_rights_than_its_caller()) {
+    g_session.state.store(State::kOff, std::memory_order_release);
+    return;
+  }
+  on_own_stack([](void *given) { begin_session(static_cast<char **>(given)); }, argv);
+}
+
+namespace {
+struct LeftPages {
+  void *at;
+  size_t bytes;
+};
+__thread LeftPages t_taken_by_child[2];
+__thread uint32_t t_paths_before_vfork;
+}  // namespace
+
+void begin_vfork_child() {
+  t_thread_before_vfork = t_thread;
+  t_paths_before_vfork = t_thread ? t_thread->paths_taken : 0;
+  t_thread = nullptr;
+  t_vfork = 1;
+}
+
+void end_vfork() {
+  if (!t_vfork) return;
+  t_thread = t_thread_before_vfork;
+  if (t_thread && is_recording()) t_thread->paths_taken = t_paths_before_vfork;
+  t_vfork = 0;
+  for (LeftPages &left : t_taken_by_child) {
+    if (left.at) own_memory::release(left.at, left.bytes);
+    left.at = nullptr;
+  }
+}
+
+void *take_pages_to_execute(size_t bytes) {
+  LeftPages *place = nullptr;
+  for (LeftPages &left : t_taken_by_child) {
+    if (!left.at) place = &left;
+  }
+  if (t_vfork && !place) return nullptr;
+  void *pages = own_memory::pages(bytes);
+  if (t_vfork) *place = {pages, bytes};
+  return pages;
+}
+
+void give_back_pages(void *pages, size_t bytes) {
+  for (LeftPages &left : t_taken_by_child) {
+    if (left.at == pages) left.at = nullptr;
+  }
+  own_memory::release(pages, bytes);
 }
 
 void stop_tracing() {

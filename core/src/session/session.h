@@ -195,6 +195,13 @@ extern __thread uint32_t t_vfork;
 // t_vfork of a child that has set a seccomp filter on itself: what it starts is untraced.
 constexpr uint32_t kConfinedVfork = 2;
 extern __thread Thread *t_thread_before_vfork;
+void begin_vfork_child();
+// In the parent, when its child has executed a program or ended: takes back what the child has taken and not given back.
+void end_vfork();
+// Pages that a vfork child takes from its parent's memory, or any other caller from its own; null without memory. A child
+// that executes a program has no time to give them back.
+void *take_pages_to_execute(size_t bytes);
+void give_back_pages(void *pages, size_t bytes);
 // Nonzero once the thread has given up a right that recording needs (hooks/seccomp.h).
 extern __thread uint32_t t_confined;
 // The stream whose lock this thread holds around a call (hooks/stream.h).

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "base/checked_memory.h"
-#include "base/own_memory.h"
 #include "base/sys.h"
 #include "session/container_start.h"
 #include "session/files.h"
@@ -13,7 +12,7 @@
 
 namespace tailrace {
 
-constexpr size_t kEntriesAtOnce = 32;  // the thread may have a small stack
+constexpr size_t kEntriesAtOnce = 16;  // the thread may have a small stack
 
 bool is_injecting() {
   // Starts the session, except in a vfork child, in which nothing may be changed.
@@ -99,7 +98,7 @@ string_view Injection::tags_for(char *const *environment) {
 }
 
 string_view Injection::merge(string_view own, string_view set) {
-  merge_ = static_cast<Merge *>(own_memory::pages(sizeof(Merge)));
+  merge_ = static_cast<Merge *>(take_pages_to_execute(sizeof(Merge)));
   if (!merge_) return own;
   size_t at;
   Writer faults(merge_->message, sizeof merge_->message), merged(merge_->merged, sizeof merge_->merged);
@@ -109,7 +108,16 @@ string_view Injection::merge(string_view own, string_view set) {
 }
 
 Injection::~Injection() {
-  if (merge_) own_memory::release(merge_, sizeof(Merge));
+  if (merge_) give_back_pages(merge_, sizeof(Merge));
+}
+
+EnvironmentPages::EnvironmentPages(size_t bytes) : bytes_(bytes), pages_(nullptr) {
+  constexpr size_t kMostOnStack = 4096;
+  if (bytes > kMostOnStack) pages_ = take_pages_to_execute(bytes);
+}
+
+EnvironmentPages::~EnvironmentPages() {
+  if (pages_) give_back_pages(pages_, bytes_);
 }
 
 string_view Injection::write_process(Kind kind) {
@@ -177,6 +185,15 @@ static bool is_left_out(const char *path) {
   return false;
 }
 
+// Of these, up to 8 KiB are left out by the kernel at random, and 8 are what the dynamic linker needs anyway.
+static bool has_room_to_preload() {
+  constexpr long kStack = 3;  // RLIMIT_STACK
+  constexpr uint64_t kLeast = 32 * 1024;
+  uint64_t limit[2] = {kLeast, kLeast};
+  sys::call(SYS_prlimit64, 0, kStack, 0, sys::pointer(limit));
+  return limit[0] >= kLeast;
+}
+
 Program::Program(const char *path, char *const *environment) : path_(path && reads_as_string(path) ? path : nullptr) {
   int64_t bytes_read = 0;
   if (path_) obstacle_ = is_left_out(path_) ? Obstacle::kLeftOut : find_obstacle(path_, bytes_read);
@@ -184,7 +201,15 @@ Program::Program(const char *path, char *const *environment) : path_(path && rea
   // An obstacle of the program's own, such as setuid, takes precedence over settings that the caller has removed.
   bool wanted = is_wanted_in(g_session.environment, environment);
   if (!wanted && obstacle_ == Obstacle::kNone) obstacle_ = Obstacle::kDropped;
+  if (obstacle_ == Obstacle::kNone && !has_room_to_preload()) obstacle_ = Obstacle::kSmallStack;
   carries_ = wanted && library_exists() && !breaks(obstacle_);
+}
+
+bool Program::leave_out_settings() {
+  if (!carries_) return false;
+  carries_ = false;
+  obstacle_ = Obstacle::kTooLong;
+  return true;
 }
 
 namespace {

@@ -43,6 +43,25 @@ class Injection {
   ChildEnvironment child_;
 };
 
+// Declares `room` for Injection::build(): on the stack, which may be small, or in pages.
+#define ROOM_FOR_ENVIRONMENT(injection)                       \
+  EnvironmentPages pages_of_environment((injection).bytes()); \
+  void *room = pages_of_environment.at();                     \
+  if (!room) room = alloca((injection).bytes());
+
+class EnvironmentPages {
+ public:
+  explicit EnvironmentPages(size_t bytes);
+  ~EnvironmentPages();
+  EnvironmentPages(const EnvironmentPages &) = delete;
+  EnvironmentPages &operator=(const EnvironmentPages &) = delete;
+  void *at() const { return pages_; }
+
+ private:
+  size_t bytes_;
+  void *pages_;
+};
+
 // A program that is about to be started. The path comes from the traced program and may be a bad pointer.
 class Program {
  public:
@@ -52,6 +71,8 @@ class Program {
   Obstacle obstacle() const { return obstacle_; }
   // False where the library is out of reach or would break the program, and for programs in TAILRACE_UNTRACED.
   bool carries_preload() const { return carries_; }
+  // After E2BIG: it goes without the settings. False where it has none.
+  bool leave_out_settings();
 
   // In a vfork child: leaves the program for its parent's record before execve, and takes it back when that failed.
   void leave_to_parent() const;
