@@ -205,6 +205,19 @@ def test_of_a_path_no_more_is_read_than_the_kernel_reads(harm: Harm, program: Pr
     assert max(lengths) > 4000 and min(lengths) < 300
 
 
+@pytest.mark.parametrize("attempt", range(3))
+def test_threads_are_recorded_while_others_close_every_descriptor(harm: Harm, program: Program, attempt: int) -> None:
+    done = harm(program("sweeps"), "48", "1500")
+    assert done.seen.written(done.work / "file") == 48 * 1500
+    assert "nothing lost" in done.stderr
+
+
+def test_a_program_that_closes_every_descriptor_keeps_its_own_files(harm: Harm, program: Program) -> None:
+    done = harm(program("sweeps"), "own", "200")
+    assert done.seen.written(done.work / "of0.0") == 200 // 20 * 64
+    assert "nothing lost" in done.stderr
+
+
 def test_no_phantom_bytes_when_a_number_is_used_again(harm: Harm, program: Program) -> None:
     done = harm(program("descriptors"), "used_again")
     seen = done.seen

@@ -1,12 +1,13 @@
-// Work that needs a descriptor, in a program that has used up all of its own.
+// A table of descriptors of the core's own: where the program has used up its own, and where other threads close what they
+// find in it.
 #pragma once
 
 namespace tailrace {
 
-// Calls function(argument). Where that leaves -EMFILE in `status`, calls it once more in a task that shares everything
-// with the caller but the descriptor table: there it closes one descriptor of the copy. The program's table, locks and
-// files stay as they are, and the task leaves nothing behind but what the function did to memory and files. Signals
+// Calls function(argument) in a task that shares everything with the caller but the table, which is empty, or, where the
+// kernel can't or `is_filtered` (by seccomp), a copy with a free place. The program's table, locks and files stay as they
+// are, and the task leaves nothing behind but what the function did to memory and files. False: it was not called. Signals
 // must be blocked.
-void with_descriptor(void (*function)(void *), void *argument, const int &status);
+bool call_in_own_table(void (*function)(void *), void *argument, bool is_filtered);
 
 }  // namespace tailrace

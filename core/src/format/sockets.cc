@@ -118,6 +118,9 @@ void write_namespace(Writer &out, int fd) {
   (out << '@').number(static_cast<int64_t>(cookie));
 }
 
+// A kernel without sock_diag starts a program that searches for its module, so it is tried only once.
+std::atomic<bool> g_unanswered;
+
 // The inode of the unix socket at the other end, which only sock_diag(7) tells. 0 where it is unknown, and for a connection
 // that is not accepted yet: then the accepting process records it.
 uint32_t unix_peer(uint32_t ino) {
@@ -134,8 +137,6 @@ uint32_t unix_peer(uint32_t ino) {
   ask.body.udiag_show = UDIAG_SHOW_PEER;
   ask.body.udiag_cookie[0] = ask.body.udiag_cookie[1] = ~0U;
 
-  // A kernel without sock_diag starts a program that searches for its module, so it is tried only once.
-  static std::atomic<bool> g_unanswered;
   if (g_unanswered.load(std::memory_order_relaxed)) return 0;
   sys::SignalsBlocked blocked;
   auto fd = static_cast<int>(sys::call(SYS_socket, AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
@@ -222,6 +223,8 @@ Messages write_unix_socket(Writer &out, int fd, uint64_t ino, const Address &own
 }
 
 }  // namespace
+
+void ask_for_no_peers() { g_unanswered.store(true, std::memory_order_relaxed); }
 
 Messages write_socket_name(Writer &out, int fd, uint64_t ino, const struct sockaddr *target, socklen_t target_bytes,
                            string_view directory) {

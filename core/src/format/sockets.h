@@ -18,6 +18,9 @@ enum class Messages : uint8_t { kNone, kAddressed, kUnbound };
 Messages write_socket_name(Writer &out, int fd, uint64_t ino, const struct sockaddr *target, socklen_t target_bytes,
                            string_view directory = {});
 
+// From now on the other end of a unix socket's connection stays unknown: to ask the kernel for it takes a descriptor.
+void ask_for_no_peers();
+
 // Writes the name for one message between the datagram socket of that name and `other`. False when the socket is of another
 // kind, or the address has no name.
 bool write_message_name(Writer &out, string_view socket_name, const struct sockaddr *other, socklen_t other_bytes,

@@ -3,6 +3,7 @@
 
 #include <sys/uio.h>
 
+#include "session/own_descriptors.h"
 #include "session/record.h"
 
 struct iocb;
@@ -20,6 +21,11 @@ void record_dup(const Call &call, Fn fn, int oldfd, int newfd);
 void record_pair(const Call &call, Fn fn, const int fds[2], int ret);
 // After F_SETFL: in append mode only the kernel has the position.
 void set_appending(int fd, int flags);
+
+// After close(2) failed: who closes what is not open may close what is ours (session/own_descriptors.h).
+inline void note_failed_close(int fd) {
+  if (fd >= 0 && errno == EBADF) note_sweep();
+}
 
 // hooks/meta.cc. A call on a file by name.
 void record_named(const Call &call, Fn fn, int dirfd, const char *path, int64_t ret, Lookup lookup);

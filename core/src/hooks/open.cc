@@ -192,12 +192,14 @@ TAILRACE_HOOK int close(int fd) {
   Call call;
   Closing closing(call, fd);
   int ret = REAL(close)(fd);
+  if (ret < 0) note_failed_close(fd);
   closing.record(call, Fn::f_close, ret);
   return ret;
 }
 
 TAILRACE_HOOK void closefrom(int first) noexcept {
   Call call;
+  note_sweep();
   if (call) forget_files(first < 0 ? 0 : static_cast<unsigned>(first), UINT32_MAX);
   REAL(closefrom)(first);
   record_plain(call, Fn::f_closefrom, 0);
@@ -206,6 +208,7 @@ TAILRACE_HOOK void closefrom(int first) noexcept {
 TAILRACE_HOOK int close_range(unsigned first, unsigned last, int flags) noexcept {
   Call call;
   constexpr int kCloexec = 1 << 2;  // CLOSE_RANGE_CLOEXEC (linux/close_range.h): closes nothing now
+  if (first < last) note_sweep();
   if (call && !(flags & kCloexec)) forget_files(first, last);
   int ret = REAL(close_range)(first, last, flags);
   record_plain(call, Fn::f_close_range, ret);

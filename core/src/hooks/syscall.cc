@@ -90,6 +90,7 @@ long on_close(ARGUMENTS) {
   Call call;
   Closing closing(call, fd_in(a));
   long ret = REAL_CALL;
+  if (ret < 0) note_failed_close(fd_in(a));
   closing.record(call, Fn::f_close, ret);
   return ret;
 }
@@ -98,6 +99,7 @@ long on_close(ARGUMENTS) {
 long on_close_range(ARGUMENTS) {
   Call call;
   constexpr long kCloexec = 1 << 2;  // CLOSE_RANGE_CLOEXEC (linux/close_range.h): closes nothing now
+  if (a < b) note_sweep();
   if (call && !(c & kCloexec)) forget_files(static_cast<unsigned>(a), static_cast<unsigned>(b));
   long ret = REAL_CALL;
   record_plain(call, Fn::f_close_range, ret);

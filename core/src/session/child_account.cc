@@ -86,7 +86,7 @@ bool take_reading(Reading &out) {
 
 }  // namespace
 
-std::atomic<uint32_t> g_threads_made, g_calls_begun, g_waits_begun, g_waits_over;
+std::atomic<uint32_t> g_calls_begun, g_waits_begun, g_waits_over;
 
 AddedByWait::AddedByWait()
     : alone_(g_wiped.reaping), threads_made_(g_threads_made.load()), known_(take_reading(g_before)) {}
@@ -105,6 +105,7 @@ bool AddedInCall::read(State &out) {
   if (!enter() || !g_session.ledger->known) return false;
   for (int i = 0; i < kTries; ++i) {
     Locked alone(g_wiped.reaping);
+    LooksHere here;
     // A wait counts what it added only when it is over.
     uint32_t over = g_waits_over.load();
     if (!take_reading(g_before)) return false;

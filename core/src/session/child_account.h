@@ -15,11 +15,9 @@
 #include "base/cancellation.h"
 #include "base/lock.h"
 #include "session/ledger.h"
+#include "session/own_descriptors.h"
 
 namespace tailrace {
-
-// The threads that this process has made.
-extern std::atomic<uint32_t> g_threads_made;
 
 // What one wait adds to this process's totals. One at a time in a process, and no code of the program may run meanwhile: the
 // wait in between must not block.
@@ -30,6 +28,7 @@ class AddedByWait {
 
  private:
   Locked alone_;
+  LooksHere here_;
   CancellationOff uncancelled_;
   uint32_t threads_made_;
   bool known_;

@@ -12,6 +12,7 @@
 #include "base/own_memory.h"
 #include "base/sys.h"
 #include "session/birth_times.h"
+#include "session/own_descriptors.h"
 #include "session/session.h"
 
 namespace tailrace {
@@ -467,7 +468,8 @@ void name_found_file(int dirfd, const char *path, Lookup lookup, const struct st
 }
 
 void name_file_as_opened(const char *path, NamedFile &out) {
-  int fd = sys::open(path, O_PATH);
+  // By /proc/self/fd, which is the program's table.
+  int fd = must_look_apart() ? -1 : sys::open(path, O_PATH);
   Found found;
   if (fd >= 0) {
     found = look_up(fd, {AT_FDCWD, path, O_PATH}, nullptr, 0, out);

@@ -1,10 +1,10 @@
 // See session/hand_over.h.
 #include "session/hand_over.h"
 
-#include "base/descriptor_table.h"
 #include "base/own_memory.h"
 #include "base/sys.h"
 #include "format/sealer_board.h"
+#include "session/own_descriptors.h"
 #include "session/path_buffer.h"
 #include "session/reserve.h"
 #include "session/segment.h"

@@ -9,6 +9,7 @@
 #include "format/event_args.h"
 #include "session/files.h"
 #include "session/libraries.h"
+#include "session/own_descriptors.h"
 #include "session/stream_buffer.h"
 
 // glibc 2.32 and later.
@@ -44,10 +45,11 @@ bool is_ours_to_write() {
   return !t_vfork && g.ledger && g_wiped.alive.load(std::memory_order_relaxed);
 }
 
-void count_own_now(int64_t read, int64_t written) {
+// `by_this_thread`: not by a task for our descriptors.
+void count_own_now(int64_t read, int64_t written, bool by_this_thread) {
   Ledger &l = *g_session.ledger;
-  if (read > 0) t_own[kRead] += read;
-  if (written > 0) t_own[kWritten] += written;
+  if (read > 0 && by_this_thread) t_own[kRead] += read;
+  if (written > 0 && by_this_thread) t_own[kWritten] += written;
   if (read > 0) l.own[kRead].fetch_add(static_cast<uint64_t>(read), std::memory_order_relaxed);
   if (written > 0) l.own[kWritten].fetch_add(static_cast<uint64_t>(written), std::memory_order_relaxed);
 }
@@ -69,12 +71,16 @@ BufferedBytes bytes_in_buffers() {
 }
 
 // Does not count its own bytes, since begin_ledger calls it before the ledger exists.
-bool read_totals(const char *path, uint64_t (&totals)[2], int64_t &bytes_read) {
+bool read_totals(const char *path, uint64_t (&totals)[2], int64_t &bytes_read, bool *apart = nullptr) {
   char text[256];
-  int fd = sys::open(path, O_RDONLY);
-  if (fd < 0) return false;
-  long n = sys::read(fd, text, sizeof text);
-  sys::close(fd);
+  long n = -1;
+  with_own_look([&] {
+    if (apart) *apart = is_in_own_table();
+    int fd = sys::open(path, O_RDONLY);
+    if (fd < 0) return;
+    n = sys::read(fd, text, sizeof text);
+    sys::close(fd);
+  });
   if (n <= 0) return false;
   bytes_read = n;
   string_view all(text, static_cast<size_t>(n));
@@ -83,8 +89,8 @@ bool read_totals(const char *path, uint64_t (&totals)[2], int64_t &bytes_read) {
 
 bool read_counted(const char *path, uint64_t (&totals)[2], int64_t *bytes_read = nullptr) {
   int64_t bytes = 0;
-  bool known = read_totals(path, totals, bytes);
-  count_own(bytes, 0);
+  bool apart = false, known = read_totals(path, totals, bytes, &apart);
+  if (is_ours_to_write()) count_own_now(bytes, 0, !apart);
   if (bytes_read) *bytes_read = bytes;
   return known;
 }
@@ -113,6 +119,7 @@ bool is_proc_ours() {
 
 bool read_kernel_account(int pid, uint64_t (&totals)[2], int64_t *bytes_read) {
   if (pid == 0) return read_counted("/proc/self/io", totals, bytes_read);
+  if (pid == kThisThread && must_look_apart()) return read_thread_account(sys::gettid(), totals);
   if (pid == kThisThread) return read_counted("/proc/thread-self/io", totals, bytes_read);
   if (!is_proc_ours()) return false;
   char path[32];
@@ -183,7 +190,7 @@ void move_ledger_to(SegmentHeader *segment) {
 }
 
 void count_own(int64_t read, int64_t written) {
-  if (is_ours_to_write()) count_own_now(read, written);
+  if (is_ours_to_write()) count_own_now(read, written, !is_in_own_table());
 }
 
 void count_reaped(const uint64_t *totals) {

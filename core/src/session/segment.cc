@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/descriptor_table.h"
 #include "base/own_memory.h"
 #include "base/private_stack.h"
 #include "base/sys.h"
 #include "session/hand_over.h"
 #include "session/ledger.h"
+#include "session/own_descriptors.h"
 #include "session/reserve.h"
 #include "session/segment_file.h"
 
@@ -79,6 +79,7 @@ void do_seal_job(void *raw) {
   job->status =
       seal_segment(*job->segment, job->used, *job->scratch, job->now, &job->totals, &job->unwritten, job->options);
   g_session.unaccounted_ns = processor_time_ns() - accounted_ns;
+  count_own(0, static_cast<int64_t>(job->totals.file_bytes));
 }
 
 // Sealing lock held.
@@ -98,7 +99,6 @@ void seal_slots(SealJob &job) {
     job.scratch = g_session.scratch;
     with_descriptor(run_seal_job, &job, job.status);
   }
-  count_own(0, static_cast<int64_t>(job.totals.file_bytes));
 }
 
 // Call with the sealing lock held. Writes out what it can; the caller then empties the segment.

@@ -4,13 +4,13 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/descriptor_table.h"
 #include "base/own_memory.h"
 #include "base/sys.h"
 #include "format/checked_file.h"
 #include "format/host_description.h"
 #include "format/journal_place.h"
 #include "session/ledger.h"
+#include "session/own_descriptors.h"
 #include "session/path_buffer.h"
 #include "session/session.h"
 

@@ -35,6 +35,7 @@
 #include "session/hand_over.h"
 #include "session/ledger.h"
 #include "session/libraries.h"
+#include "session/own_descriptors.h"
 #include "session/path_buffer.h"
 #include "session/process_description.h"
 #include "session/record.h"
@@ -252,6 +253,7 @@ void on_own_stack(void (*function)(void *), void *argument) {
 void become_child(const Thread *forked) {
   Session &g = g_session;
   own_memory::begin_child();
+  g_threads_made.store(0, std::memory_order_relaxed);
   free_parents_threads(forked);
   if (g.first_segment) {
     if (g.ancestor) own_memory::release(g.ancestor, kSegmentHeaderBytes);

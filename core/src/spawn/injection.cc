@@ -9,6 +9,7 @@
 #include "session/container_start.h"
 #include "session/files.h"
 #include "session/ledger.h"
+#include "session/own_descriptors.h"
 
 namespace tailrace {
 
@@ -196,7 +197,11 @@ static bool has_room_to_preload() {
 
 Program::Program(const char *path, char *const *environment) : path_(path && reads_as_string(path) ? path : nullptr) {
   int64_t bytes_read = 0;
-  if (path_) obstacle_ = is_left_out(path_) ? Obstacle::kLeftOut : find_obstacle(path_, bytes_read);
+  if (path_ && is_left_out(path_)) {
+    obstacle_ = Obstacle::kLeftOut;
+  } else if (path_) {
+    with_own_look([&] { obstacle_ = find_obstacle(path_, bytes_read); });
+  }
   count_own(bytes_read, 0);
   // An obstacle of the program's own, such as setuid, takes precedence over settings that the caller has removed.
   bool wanted = is_wanted_in(g_session.environment, environment);
