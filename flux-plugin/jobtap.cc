@@ -3,13 +3,17 @@
 // does.
 //
 // Invariants: it runs on rank 0 as the instance's owner, so it opens no file and starts no process. It keeps nothing
-// about a job in memory, except for a restored job until its eventlog is read, and the sums of a job on several nodes. A job without a request is never
-// rejected. flux-jobtap-plugins(7) describes the callbacks.
+// about a job in memory, except for a restored job until its eventlog is read, and what the memos of a running job said.
+// A job without a request is never rejected. flux-jobtap-plugins(7) describes the callbacks.
 //   job.validate        rejects a job whose request breaks a rule
-//   job.new             posts the event and the memo; called again for every active job when the plugin is loaded and
-//                       when the job manager restarts
-//   job.event.memo      adds up the parts that the shells of a job on several nodes post
-//   job.state.cleanup   posts the result and these sums, as a memo
+//   job.new             posts the event; called again for every active job when the plugin is loaded and when the job
+//                       manager restarts
+//   job.state.depend, job.state.run
+//                       shows the stage, as an annotation
+//   job.event.memo      adds up the parts that the job's shells post
+//   job.state.cleanup   posts the stage, the result and these sums as a memo, or shows them as an annotation
+// A memo of ours never comes before one of the job's own: by `flux job wait-event JOB memo` scripts wait until an
+// instance in the job answers.
 //   conf.update         the [tailrace] table; applied completely or not at all
 #include <errno.h>
 #include <flux/core.h>
@@ -185,10 +189,7 @@ Verdict judge(flux_plugin_t *p, const Job &job, Json &event, Writer &fault) {
 
 void post(flux_plugin_t *p, flux_jobid_t id, json_t *event) {
   State &state = *state_of(p);
-  const char *stage = json_string_value(member(member(event, "tags"), "stage"));
-  if (flux_jobtap_event_post_pack(p, id, kEventName, "O", event) < 0 ||
-      (state.policy.posts_memo() &&
-       flux_jobtap_event_post_pack(p, id, "memo", "{s:{s:s}}", "trace", "stage", stage ? stage : "") < 0)) {
+  if (flux_jobtap_event_post_pack(p, id, kEventName, "O", event) < 0) {
     flux_log_error(flux_jobtap_get_flux(p), "tailrace: a job is not traced: its event can't be posted");
     return;
   }
@@ -269,6 +270,17 @@ int on_validate(flux_plugin_t *p, const char *, flux_plugin_arg_t *args, void *)
   return flux_jobtap_reject_job(p, args, "tailrace: %s", fault.c_str());
 }
 
+// `{user.trace...}` of `flux jobs`: as a memo would, and in no eventlog.
+void annotate(flux_plugin_arg_t *args, json_t *trace) {
+  flux_plugin_arg_pack(args, FLUX_PLUGIN_ARG_OUT, "{s:{s:{s:O}}}", "annotations", "user", "trace", trace);
+}
+
+Json with_stage(const Json &event) {
+  Json trace(json_object());
+  if (json_t *stage = member(member(event.get(), "tags"), "stage")) json_object_set(trace.get(), "stage", stage);
+  return trace;
+}
+
 int on_new(flux_plugin_t *p, const char *, flux_plugin_arg_t *args, void *) {
   Job job;
   int job_state;
@@ -278,6 +290,8 @@ int on_new(flux_plugin_t *p, const char *, flux_plugin_arg_t *args, void *) {
   constexpr int kTooLate = FLUX_JOB_STATE_RUN | FLUX_JOB_STATE_CLEANUP | FLUX_JOB_STATE_INACTIVE;
   if (!read_job(args, job, &job_state) || (job_state & kTooLate)) return 0;
   if (judge(p, job, event, fault) != Verdict::kTrace || was_posted(p, kEventName)) return 0;
+  // Not yet shown: on_state does that.
+  if (state_of(p)->policy.posts_memo()) annotate(args, with_stage(event).get());
   if (is_restored(p, job_state)) {
     post_unless_posted_before(p, job.id, static_cast<Json &&>(event));
   } else {
@@ -286,49 +300,60 @@ int on_new(flux_plugin_t *p, const char *, flux_plugin_arg_t *args, void *) {
   return 0;
 }
 
-// What the shells have posted: number of parts, and their sums.
-constexpr const char *kSums = "tailrace::sums";
+// What the memos of a running job said: the sums that its shells have posted, and whether the job has posted one itself,
+// as an instance does when it answers.
+constexpr const char *kMemos = "tailrace::memos";
 constexpr const char *kSummed[] = {"events", "bytes", "read", "written", "lost"};
-struct Sums {
+struct Memos {
+  bool own = false;
   json_int_t parts = 0, shells = 0, values[sizeof kSummed / sizeof *kSummed] = {};
   Json run;
 };
 
-void destroy_sums(void *sums) {
-  static_cast<Sums *>(sums)->~Sums();
-  free(sums);
+void destroy_memos(void *memos) {
+  static_cast<Memos *>(memos)->~Memos();
+  free(memos);
+}
+
+Memos *find_memos(flux_plugin_t *p) {
+  return static_cast<Memos *>(flux_jobtap_job_aux_get(p, FLUX_JOBTAP_CURRENT_JOB, kMemos));
+}
+
+Memos *find_or_make_memos(flux_plugin_t *p) {
+  if (Memos *memos = find_memos(p)) return memos;
+  void *raw = calloc(1, sizeof(Memos));
+  if (!raw) return nullptr;
+  auto *memos = new (raw) Memos();
+  if (flux_jobtap_job_aux_set(p, FLUX_JOBTAP_CURRENT_JOB, kMemos, memos, destroy_memos) == 0) return memos;
+  destroy_memos(memos);
+  return nullptr;
 }
 
 // Any user may post a memo to their own job: what is no number, or negative, counts nothing.
-int on_memo(flux_plugin_t *p, const char *, flux_plugin_arg_t *args, void *) {
-  json_t *parts = nullptr, *run = nullptr;
-  if (flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "{s:{s:{s:{s:o s:o}}}}", "entry", "context", "trace", "parts",
-                             &parts, "run", &run) < 0 ||
-      !json_is_object(parts)) {
-    return 0;
-  }
-  auto *sums = static_cast<Sums *>(flux_jobtap_job_aux_get(p, FLUX_JOBTAP_CURRENT_JOB, kSums));
-  if (!sums) {
-    void *raw = calloc(1, sizeof(Sums));
-    if (!raw) return 0;
-    sums = new (raw) Sums();
-    if (flux_jobtap_job_aux_set(p, FLUX_JOBTAP_CURRENT_JOB, kSums, sums, destroy_sums) < 0) {
-      destroy_sums(sums);
-      return 0;
-    }
-  }
-  sums->run = Json::share(run);
+void add_parts(json_t *parts, Memos &memos) {
   constexpr json_int_t kMost = 1LL << 53;
   const char *node;
   json_t *part;
   json_object_foreach(parts, node, part) {
-    ++sums->parts;
-    sums->shells = json_integer_value(member(part, "shells"));
+    ++memos.parts;
+    memos.shells = json_integer_value(member(part, "shells"));
     for (size_t i = 0; i < sizeof kSummed / sizeof *kSummed; ++i) {
       json_int_t value = json_integer_value(member(part, kSummed[i]));
-      if (value > 0 && value < kMost - sums->values[i]) sums->values[i] += value;
+      if (value > 0 && value < kMost - memos.values[i]) memos.values[i] += value;
     }
   }
+}
+
+int on_memo(flux_plugin_t *p, const char *, flux_plugin_arg_t *args, void *) {
+  json_t *context = nullptr;
+  Memos *memos = find_or_make_memos(p);
+  if (!memos || flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "{s:{s:o}}", "entry", "context", &context) < 0) {
+    return 0;
+  }
+  json_t *trace = member(context, "trace");
+  if (!trace || json_object_size(context) > 1) memos->own = true;
+  if (json_t *run = member(trace, "run")) memos->run = Json::share(run);
+  add_parts(member(trace, "parts"), *memos);
   return 0;
 }
 
@@ -342,30 +367,67 @@ const char *result_name(flux_job_result_t result) {
   return "unknown";
 }
 
-int on_cleanup(flux_plugin_t *p, const char *, flux_plugin_arg_t *args, void *) {
-  Job job;
+// A traced job's event, with the stage; null for another one. A job manager that was restarted does not know which
+// events it posted.
+bool read_traced_job(flux_plugin_t *p, flux_plugin_arg_t *args, Job &job, Json &event) {
   int job_state;
-  Json event;
   char sentence[1024];
   Writer fault(sentence, sizeof sentence);
+  const Policy &policy = state_of(p)->policy;
+  if (!policy.posts_memo() || !read_job(args, job, &job_state)) return false;
+  bool posted = was_posted(p, kEventName);
+  if (!posted && !is_restored(p, job_state)) return false;
+  // After the event was posted, the policy may have become another one.
+  return policy.judge(job, event, fault) == Verdict::kTrace || posted;
+}
+
+// When the job is submitted, else when it runs: what was said of a job that waits is forgotten at a restart, and what is
+// said before job-list runs again is lost.
+int on_state(flux_plugin_t *p, const char *, flux_plugin_arg_t *args, void *) {
+  static char shown[] = "tailrace::shown";
+  Job job;
+  Json event;
+  if (flux_jobtap_job_aux_get(p, FLUX_JOBTAP_CURRENT_JOB, shown) || !read_traced_job(p, args, job, event)) return 0;
+  annotate(args, with_stage(event).get());
+  flux_jobtap_job_aux_set(p, FLUX_JOBTAP_CURRENT_JOB, shown, shown, nullptr);
+  return 0;
+}
+
+void add_sums(const Memos &memos, json_t *trace) {
+  json_object_set(trace, "run", memos.run.get());
+  json_object_set_new(trace, "parts", json_null());
+  // Less would look like all: after a restart, or where a shell was killed, parts are missing.
+  if (!memos.shells || memos.parts != memos.shells) return;
+  for (size_t i = 0; i < sizeof kSummed / sizeof *kSummed; ++i) {
+    json_object_set_new(trace, kSummed[i], json_integer(memos.values[i]));
+  }
+}
+
+// Whether a memo of ours misleads nobody: the job has run, and nobody waits for the memo of an instance that failed
+// before it had posted one. A job manager that was restarted has not seen these events.
+bool may_post_memo(flux_plugin_t *p, flux_plugin_arg_t *args, const Job &job, const Memos *memos, bool completed) {
+  const char *end = "";
+  flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "{s:{s:s}}", "end_event", "name", &end);
+  bool has_run = was_posted(p, "start") || string_view(end) == "finish";
+  bool has_answered = completed || (memos && memos->own);
+  return has_run && (has_answered || !starts_instance(job.jobspec));
+}
+
+int on_cleanup(flux_plugin_t *p, const char *, flux_plugin_arg_t *args, void *) {
+  Job job;
+  Json event;
   flux_job_result_t result;
-  if (!state_of(p)->policy.posts_memo() || !read_job(args, job, &job_state)) return 0;
-  bool traced =
-      was_posted(p, kEventName) || (is_restored(p, job_state) && judge(p, job, event, fault) == Verdict::kTrace);
-  if (traced && flux_jobtap_get_job_result(p, FLUX_JOBTAP_CURRENT_JOB, &result) == 0) {
-    Json memo(json_pack("{s:s}", "result", result_name(result)));
-    auto *sums = static_cast<Sums *>(flux_jobtap_job_aux_get(p, FLUX_JOBTAP_CURRENT_JOB, kSums));
-    if (sums) {
-      json_object_set(memo.get(), "run", sums->run.get());
-      json_object_set_new(memo.get(), "parts", json_null());
-    }
-    // Less would look like all: after a restart, or where a shell was killed, parts are missing.
-    if (sums && sums->parts == sums->shells) {
-      for (size_t i = 0; i < sizeof kSummed / sizeof *kSummed; ++i) {
-        json_object_set_new(memo.get(), kSummed[i], json_integer(sums->values[i]));
-      }
-    }
-    flux_jobtap_event_post_pack(p, FLUX_JOBTAP_CURRENT_JOB, "memo", "{s:O}", "trace", memo.get());
+  if (!read_traced_job(p, args, job, event) || flux_jobtap_get_job_result(p, FLUX_JOBTAP_CURRENT_JOB, &result) < 0) {
+    return 0;
+  }
+  Json trace = with_stage(event);
+  json_object_set_new(trace.get(), "result", json_string(result_name(result)));
+  const Memos *memos = find_memos(p);
+  if (memos && memos->run) add_sums(*memos, trace.get());
+  if (may_post_memo(p, args, job, memos, result == FLUX_JOB_RESULT_COMPLETED)) {
+    flux_jobtap_event_post_pack(p, FLUX_JOBTAP_CURRENT_JOB, "memo", "{s:O}", "trace", trace.get());
+  } else {
+    annotate(args, trace.get());
   }
   return 0;
 }
@@ -393,6 +455,8 @@ int on_query(flux_plugin_t *p, const char *, flux_plugin_arg_t *args, void *) {
 constexpr flux_plugin_handler kHandlers[] = {
     {"job.validate", on_validate, nullptr},
     {"job.new", on_new, nullptr},
+    {"job.state.depend", on_state, nullptr},
+    {"job.state.run", on_state, nullptr},
     {"job.event.memo", on_memo, nullptr},
     {"job.state.cleanup", on_cleanup, nullptr},
     {"conf.update", on_configuration, nullptr},

@@ -125,6 +125,7 @@ const json_t *find_event(const char *eventlog, Json &event) {
 void judge_without_jobtap(flux_plugin_t *p, JobContext &context) {
   int alone = 0;
   if (flux_plugin_conf_unpack(p, "{s?b}", "without-jobtap", &alone) < 0 || !alone) return;
+  context.alone = true;
   CString library = beside(p, TAILRACE_LIBRARY_FROM_PLUGIN);
   char sentence[1024];
   Writer fault(sentence, sizeof sentence);
@@ -351,20 +352,28 @@ CString find_tag(string_view tags, string_view key) {
   return nullptr;
 }
 
-// Waits, so that the memo precedes the job's end. Without it nothing of the trace is missing.
-void post_memo(flux_shell_t *shell, const JobContext &job, const Json &found, bool is_volatile) {
+// Waits, so that the memo precedes the job's end. Without it nothing of the trace is missing. `kept`: in the eventlog.
+void post_memo(flux_shell_t *shell, const JobContext &job, const Json &found, bool kept) {
   json_object_set_new(found.get(), "run", json_string(job.run.get()));
   flux_future_t *reply =
       flux_rpc_pack(flux_shell_get_flux(shell), "job-manager.memo", FLUX_NODEID_ANY, 0, "{s:I s:b s:{s:O}}", "id",
-                    static_cast<json_int_t>(job.id), "volatile", is_volatile, "memo", "trace", found.get());
+                    static_cast<json_int_t>(job.id), "volatile", !kept, "memo", "trace", found.get());
   if (!reply || flux_future_wait_for(reply, kReplyTimeout_s) < 0 || flux_rpc_get(reply, nullptr) < 0) {
     shell_debug("no memo of what was traced: %s", strerror(errno));
   }
   flux_future_destroy(reply);
 }
 
-// What was traced of this shell's tasks, and the run. Of one of several shells it is a part, which tailrace-jobtap.so adds up
-// and no eventlog needs. An instance's own jobs have memos of theirs.
+Json as_json(const JobSums &sums) {
+  auto bytes_read = static_cast<json_int_t>(sums.read_bytes),
+       bytes_written = static_cast<json_int_t>(sums.written_bytes);
+  return Json(json_pack("{s:I s:I s:I s:I s:I}", "events", static_cast<json_int_t>(sums.events), "bytes",
+                        bytes_read + bytes_written, "read", bytes_read, "written", bytes_written, "lost",
+                        static_cast<json_int_t>(sums.lost)));
+}
+
+// What was traced of this shell's tasks, and the run. It is a part, which tailrace-jobtap.so adds up at the job's end and
+// no eventlog needs; without that plugin the sums of an only shell are kept. An instance's own jobs have memos of theirs.
 void post_sums(flux_shell_t *shell, State &state) {
   const JobContext &job = state.job;
   int nodeid = 0, shells = 0;
@@ -380,18 +389,16 @@ void post_sums(flux_shell_t *shell, State &state) {
   CString of_node = formatted("nodeid=%d", nodeid);
   JobSums sums;
   if (!state.seal.sum(tag.get(), of_node.get(), sums)) return;
-  Json found(json_pack("{s:I s:I s:I s:I s:I}", "events", static_cast<json_int_t>(sums.events), "bytes",
-                       static_cast<json_int_t>(sums.read_bytes) + static_cast<json_int_t>(sums.written_bytes), "read",
-                       static_cast<json_int_t>(sums.read_bytes), "written", static_cast<json_int_t>(sums.written_bytes),
-                       "lost", static_cast<json_int_t>(sums.lost)));
+  Json found = as_json(sums);
   if (!found) return;
-  if (shells > 1) {
+  bool kept = job.alone && shells == 1;
+  if (!kept) {
     json_object_set_new(found.get(), "shells", json_integer(shells));
     // `flux jobs` fails at a key of digits.
     CString node = formatted("node%d", nodeid);
     found = Json(json_pack("{s:{s:O}}", "parts", node.get(), found.get()));
   }
-  post_memo(shell, job, found, shells > 1);
+  post_memo(shell, job, found, kept);
 }
 
 int on_exit_of_shell(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *) {

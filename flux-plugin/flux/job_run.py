@@ -26,13 +26,15 @@ def find_run(job_id: str) -> Path:
     # The shell's own word: a template may have parts that only it can fill.
     memos = [event.get("context", {}).get("trace") for event in events if event["name"] == "memo"]
     told = [memo["run"] for memo in memos if isinstance(memo, dict) and isinstance(memo.get("run"), str)]
+    # Of an instance that failed there is no memo.
+    told = told or [_ask(flux, "jobs", "-no", "{user.trace.run}", job_id).strip()]
     job: dict[str, Any] = {
         "id": _ask(flux, "job", "id", "--to=f58", job_id).strip(),
         "number": int(_ask(flux, "job", "id", "--to=dec", job_id)),
         "events": events,
         "jobspec": json.loads(_ask(flux, "job", "info", job_id, "jobspec")),
     }
-    run = Path(told[-1]) if told else run_of(job)
+    run = Path(told[-1]) if told[-1] else run_of(job)
     if run is None:
         raise RunError(f"Flux job {job_id} has no run: it was not traced (flux submit --trace)")
     return run

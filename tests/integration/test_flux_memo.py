@@ -69,6 +69,19 @@ def test_a_job_id_names_its_run(campaign):
     assert "neither a directory nor a job" in info("f1").stderr
 
 
+def test_a_failed_instance_has_no_memo_and_names_its_run(campaign):
+    """Its eventlog has only the template of the directory, which the shell has filled."""
+    instance, run_dir, _ = campaign
+    run = "--setattr=user.trace.run=of-{{nnodes}}-nodes"
+    job = instance.submit("--setattr=user.trace.stage=inner", run, "flux", "broker", "--no-such-option")
+    instance.wait(job)
+    assert not instance.events(job, "memo")
+    said = subprocess.run(
+        [*TAILRACE, "info", job], env=instance.env, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert tailrace.open(run_dir.parent / "of-1-nodes").meta["run_id"] in said.stdout, said.stderr
+
+
 def test_the_run_tells_the_batch_job(campaign):
     _, run_dir, jobs = campaign
     batch = tailrace.open(run_dir).meta["batch"]
