@@ -174,11 +174,10 @@ class Run(Events):
         from tailrace.analyzer.model import outcomes
 
         accounts = self._accounts
-        signals = [row["signal"] for row in accounts if row["traced"] and row["signal"] is not None]
         statuses = [status for (status,) in self._catalogue.rows(COMMANDS.format("status"))]
-        declared = self._catalogue.rows("SELECT workflow, status, tries FROM declared_tasks")
+        declared = self._catalogue.rows("SELECT workflow, task, status, tries FROM declared_tasks")
         workflows = self._catalogue.rows("SELECT workflow, config FROM declared_workflows")
-        ends, said, _ = outcomes.said(declared, workflows, statuses, signals)
+        ends, said, _ = outcomes.said(declared, workflows, statuses, self.signal_ends)
         hosts = self._catalogue.rows("SELECT DISTINCT host FROM processes ORDER BY host")
         lost = self._catalogue.rows(
             "SELECT cause, unit, sum(count) FROM losses GROUP BY cause, unit ORDER BY cause, unit"

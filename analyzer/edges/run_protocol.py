@@ -6,13 +6,13 @@ It is in this package since the edge table is part of it; the packages below nee
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from tailrace.analyzer.store.loader import EventSource
 from tailrace.analyzer.store.partitions import Block
-from tailrace.analyzer.store.processes import Process
+from tailrace.analyzer.store.processes import Process, SignalEnd
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,6 +84,10 @@ class AnalyzedRun(EventSource, Protocol):
     @property
     def command_ends(self) -> pd.DataFrame:
         """How the traced commands ended."""
+
+    @property
+    def signal_ends(self) -> Sequence[SignalEnd]:
+        """The traced processes that a signal ended."""
 
     @property
     def declared_deps(self) -> pd.DataFrame:

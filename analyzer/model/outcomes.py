@@ -13,11 +13,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from signal import SIGKILL
+from signal import SIGKILL, SIGPIPE
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.util.exit_codes import CRASHES, ended, signal_text
+from tailrace.analyzer.store.processes import SignalEnd
+from tailrace.analyzer.util.exit_codes import CRASHES, ended, signal_name, signal_text
 from tailrace.analyzer.util.formatting import count_text
 from tailrace.analyzer.util.lazy import lazy
 
@@ -28,6 +30,8 @@ else:
     np = lazy("numpy")
     pd = lazy("pandas")
 
+Task = tuple[str, str | None]
+"""(workflow, task)."""
 DONE, NEVER_RAN, MEMOIZED, RETRIED, OPEN = "done", "dep_failed", "memoized", "retried", "open"
 FAILED = ("failed", "killed", "timeout", "canceled")
 """The statuses of tasks that ran, or could have run, and have no result."""
@@ -171,30 +175,43 @@ def _number(statuses: Iterable[str]) -> dict[str, int]:
 
 def news(run: AnalyzedRun) -> tuple[dict[str, int], str, bool]:
     """`counts` and `sentence` of a run, and whether something in it failed."""
-    tasks, processes = table(run), run.processes
-    signals = processes["signal"].dropna() if "signal" in processes else ()
-    return _news(counts(tasks), run.command_ends["status"], signals)
+    tasks = table(run)
+    failed = {key for key, status in zip(task_keys(tasks), tasks["status"], strict=True) if status in FAILED}
+    return _news(counts(tasks), failed, run.command_ends["status"], run.signal_ends)
 
 
 def said(
-    tasks: Iterable[tuple[str | None, str | None, int | None]],
+    tasks: Iterable[tuple[str | None, str, str | None, int | None]],
     workflows: Iterable[tuple[object, object]],
     commands: Iterable[int],
-    signals: Iterable[int],
+    signals: Iterable[SignalEnd],
 ) -> tuple[dict[str, int], str, bool]:
-    """`news`, without pandas: of the workflow, status and tries of declared tasks, the workflows with their
-    configurations, the wait statuses of the commands, and the signals that ended processes."""
+    """`news`, without pandas: of the workflow, task, status and tries of declared tasks, the workflows with their
+    configurations, the wait statuses of the commands, and the processes that signals ended."""
     silent = untold(workflows)
-    known = ((status, tries) for of, status, tries in tasks if silent.tells(of, status is not None))
-    statuses = (RETRIED if status == DONE and (tries or 0) > 1 else status or OPEN for status, tries in known)
-    return _news(_number(statuses), commands, signals)
+    known = [row for row in tasks if silent.tells(row[0], row[2] is not None)]
+    statuses = (RETRIED if status == DONE and (tries or 0) > 1 else status or OPEN for _, _, status, tries in known)
+    failed = {(str(workflow or ""), task) for workflow, task, status, _ in known if status in FAILED}
+    return _news(_number(statuses), failed, commands, signals)
 
 
-def _news(number: dict[str, int], commands: Iterable[int], signals: Iterable[int]) -> tuple[dict[str, int], str, bool]:
+def _news(
+    number: dict[str, int], failed: Collection[Task], commands: Iterable[int], signals: Iterable[SignalEnd]
+) -> tuple[dict[str, int], str, bool]:
     ends = faults(commands)
-    faulty = CRASHES if number else KILLED
-    crashes = sum(int(signal) in faulty for signal in signals)
-    return number, sentence(number, ends, crashes), bool(ends or crashes or {*number} & {*FAILED, NEVER_RAN})
+    killed = Counter(end.signal for end in signals if _is_fault(end, failed, bool(number)))
+    return number, sentence(number, ends, killed), bool(ends or killed or {*number} & {*FAILED, NEVER_RAN})
+
+
+def _is_fault(end: SignalEnd, failed: Collection[Task], managed: bool) -> bool:
+    """Whether a process is one that a signal should not have ended.
+
+    A manager ends its workers by signals, also after a task of theirs has failed, and they are outside of tasks before
+    the first one; so all that a process did must be of tasks without a result.
+    """
+    if end.signal in (CRASHES if managed else KILLED):
+        return True
+    return end.signal != SIGPIPE and bool(end.tasks) and all(task in failed for task in end.tasks)
 
 
 def faults(statuses: Iterable[int]) -> list[str]:
@@ -213,6 +230,15 @@ def _fault(status: int) -> str:
     return f"ended with {reason}" if code else ""
 
 
+def _killed_text(killed: Mapping[int, int]) -> str:
+    """{11: 1, 9: 2} -> "3 processes were ended by signals: 2 by SIGKILL, 1 by SIGSEGV."."""
+    if sum(killed.values()) == 1:
+        return f"1 process was ended by {signal_text(next(iter(killed)))}."
+    by_number = sorted(killed.items(), key=lambda one: (-one[1], one[0]))
+    kinds = ", ".join(f"{n:,} by {signal_name(signal) or signal}" for signal, n in by_number)
+    return f"{count_text(sum(killed.values()), 'process', 'es')} were ended by signals: {kinds}."
+
+
 def crashed(run_processes: pd.DataFrame, signals: Collection[int]) -> pd.DataFrame:
     """The processes that one of these signals ended, by end: rows of `Run.processes`; none of a table without signals.
 
@@ -226,11 +252,14 @@ def crashed(run_processes: pd.DataFrame, signals: Collection[int]) -> pd.DataFra
     return result
 
 
-def sentence(number: Mapping[str, int], commands: Sequence[str] = (), crashes: int = 0) -> str:
-    """`counts`, the last one of `faults`, and how many processes crashed, in words; "" where nothing is to be said."""
+def sentence(
+    number: Mapping[str, int], commands: Sequence[str] = (), killed: Mapping[int, int] = MappingProxyType({})
+) -> str:
+    """`counts`, the last one of `faults`, and how many processes each signal ended (`killed`), in words; "" where
+    nothing is to be said."""
     parts = [f"The command {fault}." for fault in commands[-1:]]
-    if crashes and not commands:
-        parts.append(f"{count_text(crashes, 'process', 'es')} crashed or {'was' if crashes == 1 else 'were'} killed.")
+    if killed and not commands:
+        parts.append(_killed_text(killed))
     total = sum(number.values())
     failed = {name: number[name] for name in (*FAILED, NEVER_RAN) if name in number}
     notes = [f"{number[name]:,} {words}" for name, words in NOTES.items() if name in number]

@@ -12,8 +12,8 @@ other tools have no start: "".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from tailrace.analyzer.util import grouping
 from tailrace.analyzer.util.lazy import lazy
@@ -29,6 +29,13 @@ else:
 PROCESS = ["host", "pid", "start"]
 Process = tuple[str, int, str]
 """(host, pid, start)."""
+
+
+class SignalEnd(NamedTuple):
+    """The end of a process by a signal. tasks: the (workflow, task) of all that it did; task None: outside of tasks."""
+
+    signal: int
+    tasks: Collection[tuple[str, str | None]]
 
 
 def keys(frame: pd.DataFrame) -> list[Process]:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.analyzer.store import clock_steps, headers, ledger, missing, problems, usage
 from tailrace.analyzer.store.catalogue import Catalogue
-from tailrace.analyzer.store.processes import PROCESS, Process
+from tailrace.analyzer.store.processes import PROCESS, Process, SignalEnd
 from tailrace.analyzer.util.lazy import lazy
 from tailrace.analyzer.util.losses import Loss
-from tailrace.analyzer.util.types import SqlRow
+from tailrace.analyzer.util.types import SqlRow, SqlValue
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,6 +42,11 @@ _WORLD_SIZE = (
 )
 COMMANDS = "SELECT {} FROM reaped WHERE process_id IS NULL AND NOT is_task ORDER BY t1, host, pid"
 """The ends of the commands that `tailrace run` started."""
+_TASKS_OF_A_PROCESS = (
+    "SELECT DISTINCT c.workflow, c.task FROM processes p JOIN blocks b ON b.process_id = p.id"
+    " JOIN block_contexts l ON l.block_id = b.id JOIN contexts c ON c.id = l.context_id"
+    " WHERE p.host = ? AND p.pid = ? AND p.start = ?"
+)
 _USAGE = {
     "utime_ns": "utime",
     "stime_ns": "stime",
@@ -278,6 +283,16 @@ class Tables:
         """The ends of the commands that `tailrace run` started, by time: host, pid, status (as waitpid(2) gives it),
         end_ns. A command without byte accounting is left out."""
         return self._table(COMMANDS.format("host, pid, status, t1 AS end_ns"), ["pid", "status", "end_ns"])
+
+    @cached_property
+    def signal_ends(self) -> list[SignalEnd]:
+        """The traced processes that a signal ended."""
+        ended = [row for row in self._accounts if row["traced"] and row["signal"] is not None]
+        return [SignalEnd(row["signal"], self._tasks_of([row[key] for key in PROCESS])) for row in ended]
+
+    def _tasks_of(self, process: Sequence[SqlValue]) -> set[tuple[str, str | None]]:
+        rows = self._catalogue.rows(_TASKS_OF_A_PROCESS, process)
+        return {(str(workflow or ""), task) for workflow, task in rows}
 
     # ---- declarations ----
 

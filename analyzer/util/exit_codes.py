@@ -16,12 +16,18 @@ CRASHES = frozenset(
 """Signals by which a program ends for a fault of its own."""
 
 
+def signal_name(number: int) -> str:
+    """9 -> "SIGKILL"; "" for a number without a name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return ""
+
+
 def signal_text(number: int) -> str:
     """9 -> "signal 9 (SIGKILL)"."""
-    try:
-        return f"signal {number} ({signal.Signals(number).name})"
-    except ValueError:
-        return f"signal {number}"
+    name = signal_name(number)
+    return f"signal {number} ({name})" if name else f"signal {number}"
 
 
 def signal_of(code: int) -> int | None:

@@ -64,7 +64,7 @@ def test_a_command_is_traced_and_summed_up_in_one_line(tmp_path, cli, read_trace
         (
             "sh -c 'echo x > {inner}; kill -SEGV $$'; true",
             "",
-            "1 process crashed or was killed.",
+            "1 process was ended by signal 11 (SIGSEGV).",
             "SHELL was killed by signal 11 (SIGSEGV); its last files: {inner}",
         ),
     ],

@@ -122,8 +122,9 @@ def test_every_end_of_a_job_is_news(start_traced_flux, tmp_path):
         "behind": ("dep_failed", 0, rows["behind"][2]),
         "fine": ("done", 1, ""),
     }
-    # The shell of the task `crash`, whose account Flux's shell reads, is the process.
-    assert run.info()["outcome"] == "1 process crashed or was killed. " + (
+    # Those of the tasks `crash` and `shot`, and those of `slow` and `unwanted`, which Flux ends.
+    signals = "4 processes were ended by signals: 1 by SIGKILL, 1 by SIGSEGV, 1 by SIGALRM, 1 by SIGTERM. "
+    assert run.info()["outcome"] == signals + (
         "7 of 8 tasks did not succeed: 1 failed, 2 killed, 1 timed out, 1 canceled, 2 never ran (a dependency failed)."
     )
     titles = [finding.title for finding in run.findings() if finding.about == "failure"]

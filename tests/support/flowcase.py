@@ -22,7 +22,7 @@ import pandas as pd
 from tailrace.analyzer.edges import event_fold
 from tailrace.analyzer.edges.edge_table import EdgeTable
 from tailrace.analyzer.store import ledger
-from tailrace.analyzer.store.processes import Process
+from tailrace.analyzer.store.processes import Process, SignalEnd
 
 T0_NS = 1_763_600_000_000_000_000
 MS = 1_000_000
@@ -65,6 +65,7 @@ class FakeRun:
         default_factory=lambda: empty("workflow", "task", "try", "t_launch_ns", "t_end_ns", "status", "error")
     )
     command_ends: pd.DataFrame = field(default_factory=lambda: empty("host", "pid", "status", "end_ns"))
+    signal_ends: list[SignalEnd] = field(default_factory=list)
     declared_deps: pd.DataFrame = field(default_factory=lambda: empty("workflow", "task", "dep", "via", "path"))
     declared_waits: pd.DataFrame = field(default_factory=lambda: empty("workflow", "task", "awaited", "after"))
     declared_files: pd.DataFrame = field(default_factory=lambda: empty("workflow", "task", "direction", "path"))

@@ -13,6 +13,7 @@ import tailrace
 from support import trace_writer as tw
 from support.flowcase import MS, T0_NS, FakeRun
 from tailrace.analyzer.model import outcomes
+from tailrace.analyzer.store.processes import SignalEnd
 from tailrace.analyzer.util import exit_codes
 
 
@@ -72,26 +73,56 @@ def test_a_run_without_declared_tasks_has_no_outcome() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "commands", "crashes", "text"),
+    ("counts", "commands", "killed", "text"),
     [
-        ({"done": 4}, (), 0, ""),
+        ({"done": 4}, (), {}, ""),
         (
             {"failed": 2, "killed": 1, "dep_failed": 3, "retried": 1, "memoized": 2, "done": 4},
             (),
-            0,
+            {},
             "6 of 13 tasks did not succeed: 2 failed, 1 killed, 3 never ran (a dependency failed)."
             " Of the others: 1 done at a later try, 2 memoized.",
         ),
-        ({"timeout": 2}, (), 0, "None of 2 tasks succeeded: 2 timed out."),
-        ({"done": 3, "retried": 1}, (), 0, "Of 4 tasks: 1 done at a later try."),
-        ({}, ("ended with exit code 2",), 1, "The command ended with exit code 2."),
-        ({}, (), 2, "2 processes crashed or were killed."),
+        ({"timeout": 2}, (), {}, "None of 2 tasks succeeded: 2 timed out."),
+        ({"done": 3, "retried": 1}, (), {}, "Of 4 tasks: 1 done at a later try."),
+        ({}, ("ended with exit code 2",), {11: 1}, "The command ended with exit code 2."),
+        ({}, (), {9: 1}, "1 process was ended by signal 9 (SIGKILL)."),
+        ({}, (), {6: 1, 9: 2, 63: 1}, "4 processes were ended by signals: 2 by SIGKILL, 1 by SIGABRT, 1 by 63."),
     ],
 )
 def test_the_sentence_says_what_is_not_ordinary(
-    counts: dict[str, int], commands: tuple[str, ...], crashes: int, text: str
+    counts: dict[str, int], commands: tuple[str, ...], killed: dict[int, int], text: str
 ) -> None:
-    assert outcomes.sentence(counts, commands, crashes) == text
+    assert outcomes.sentence(counts, commands, killed) == text
+
+
+LOST, FINE, WORKER = ("w", "lost"), ("w", "fine"), ("w", None)
+
+
+@pytest.mark.parametrize(
+    ("number", "tasks", "counted"),
+    [
+        (signal.SIGSEGV, {FINE}, True),
+        (signal.SIGTERM, {LOST}, True),
+        (signal.SIGALRM, {LOST}, True),
+        (signal.SIGKILL, {LOST}, True),
+        (signal.SIGPIPE, {LOST}, False),
+        (signal.SIGKILL, {FINE}, False),
+        (signal.SIGTERM, {WORKER, LOST}, False),
+        (signal.SIGKILL, {LOST, FINE}, False),
+        (signal.SIGKILL, set(), False),
+    ],
+)
+def test_a_signal_counts_where_a_program_crashed_or_its_task_has_no_result(
+    number: int, tasks: set[tuple[str, str | None]], counted: bool
+) -> None:
+    """A manager ends its workers by signals, also after a task of theirs has failed; in both ways to the sentence."""
+    run = declared({"task": "lost", "status": "canceled"}, {"task": "fine", "status": "done"})
+    run.signal_ends = [SignalEnd(number, tasks)]
+    rows = [("w", "lost", "canceled", 1), ("w", "fine", "done", 1)]
+    said = [outcomes.news(run), outcomes.said(rows, [("w", "{}")], [], run.signal_ends)]
+    assert said[0] == said[1]
+    assert (f"1 process was ended by signal {int(number)}" in said[0][1]) == counted
 
 
 def test_a_commands_end_is_told_from_a_shells_word_for_a_signal() -> None:
