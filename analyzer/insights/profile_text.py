@@ -21,6 +21,7 @@ WAITS = {
     "io_ns": "running, in calls on files",
     "wait_ns": "running, waiting for processes outside of it",
     "compute_ns": "running, computing",
+    "stop_ns": "stopping",
 }
 """The parts of a declared task's life, in their order."""
 

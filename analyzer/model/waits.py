@@ -7,7 +7,10 @@ A task's life, by the declared times (docs/declared-dag.md):
     ready      t_depend (Flux), or t_launch (Parsl: handed to the executor), or before that the end of the last task
                that it depends on: a manager that tells of a task when it runs (Slurm, Snakemake) had it in a queue
     allocated  t_alloc; without it there is no start time, and the queue lasts until the task runs
-    runs       t_start, or else the first recorded event of the task
+    runs       t_start, or else the first recorded event of the task; of a job that is an instance its program's
+
+An instance (`kind`) starts and stops around the program that it runs: what is before that program's first call is
+`start`, what is after its end `stop`. A program whose end was not recorded ran until the instance's.
 
 `depend` is divided at the time when the last byte that the task read from other tasks was written: before it the task
 waited for data, after it for predecessors only (the producer continued, or ended late, or the dependency is stricter
@@ -18,12 +21,14 @@ into `io`, wall time with at least one call on a file running in the task, `wait
 processes outside of it, as a batch script does for its steps (own_time.py), and `compute`, the rest. Waiting on pipes
 and sockets is in the rest, since it is another task's computing or I/O.
 
-Invariants: data + upstream + order = depend, io + wait + compute = run, nothing is negative, and unknown times are
-null. A task without dependencies has depend 0: its time before it is ready is queue time, and so is that between a try
-that failed and the next one.
+Invariants: data + upstream + order = depend, io + wait + compute = run, run and stop last until the end, nothing is
+negative, and unknown times are null. A task without dependencies has depend 0: its time before it is ready is queue
+time, and so is that between a try that failed and the next one.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -32,6 +37,7 @@ from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model import dataflow, order, own_time, stages, tries
 from tailrace.analyzer.model.dataflow import Model
+from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.types import Bools, Ints
 
@@ -47,9 +53,12 @@ TIMES = {
     "io_ns": "of run: with at least one call on a file running; null for an untraced task",
     "wait_ns": "of run: all its processes waited for processes outside of it; null for an untraced task",
     "compute_ns": "of run: the rest",
+    "stop_ns": "its program was over, until it ended: of an instance, else 0",
 }
 """Columns (ns) and their meanings."""
 KEYS = ["workflow", "stage", "task"]
+INSTANCE = "instance"
+"""The declared kind of a job in which a workflow manager of its own runs."""
 
 
 def table(run: AnalyzedRun, model: Model | None = None) -> pd.DataFrame:
@@ -69,7 +78,10 @@ def table(run: AnalyzedRun, model: Model | None = None) -> pd.DataFrame:
     at = {name: _column(tasks, f"t_{name}_ns") for name in ("submit", "depend", "launch", "alloc", "start", "end")}
     over = _predecessors_over(run, at, index)
     ready = at["depend"].fillna(at["launch"].where(over.isna() | (at["launch"] <= over), over))
-    runs = at["start"].fillna(first)
+    runs, over_at = at["start"].fillna(first), at["end"]
+    program = _programs(m, code, tasks, first)
+    runs = runs.where(program.begin_ns.isna(), np.maximum(runs, program.begin_ns))
+    over_at = over_at.where(program.end_ns.isna(), np.minimum(over_at, program.end_ns))
     waited = _waited_for_something(run, tasks, index)
     depend = _span(at["submit"], ready).where(waited | ready.isna(), 0)
     out = pd.DataFrame({name: tasks[name].fillna("").astype(str).to_numpy() for name in KEYS})
@@ -83,13 +95,14 @@ def table(run: AnalyzedRun, model: Model | None = None) -> pd.DataFrame:
     out["order_ns"] = depend - out["data_ns"] - out["upstream_ns"]
     out["queue_ns"] = _span(ready.where(waited, at["submit"]), at["alloc"].fillna(runs)).where(ready.notna())
     out["start_ns"] = _span(at["alloc"], runs)
-    paused = _paused(run, m, code, index, runs, at["end"])
+    paused = _paused(run, m, code, index, runs, over_at)
     out["queue_ns"] += paused
-    out["run_ns"] = _span(runs, at["end"]) - paused
+    out["run_ns"] = _span(runs, over_at) - paused
     out["io_ns"] = np.minimum(io, out["run_ns"]).where(first.notna())
     waiting = intervals.length(own_time.waiting(m, code), len(tasks))
     out["wait_ns"] = np.minimum(pd.Series(waiting), out["run_ns"] - out["io_ns"])
     out["compute_ns"] = out["run_ns"] - out["io_ns"] - out["wait_ns"]
+    out["stop_ns"] = _span(over_at, at["end"]).fillna(0)
     result: pd.DataFrame = out[[*KEYS, *TIMES]]
     return result
 
@@ -130,6 +143,26 @@ def _first_events(m: Model, code: Ints, size: int) -> pd.Series:
     mine = position >= 0
     np.minimum.at(first, position[mine], m.table.counts["first_ns"].to_numpy(dtype=np.int64)[mine])
     return _nullable(first, first != none)
+
+
+class _Programs(NamedTuple):
+    """When the program of each task that is an instance began and was over; null where unknown, and for other tasks."""
+
+    begin_ns: pd.Series
+    end_ns: pd.Series
+
+
+def _programs(m: Model, code: Ints, tasks: pd.DataFrame, first: pd.Series) -> _Programs:
+    """The program is the first process of the task: of the brokers, which are not traced, nothing is recorded."""
+    kinds = tasks["kind"] if "kind" in tasks else pd.Series("", index=tasks.index)
+    is_instance = (kinds == INSTANCE).to_numpy(dtype=np.bool_)
+    ends = _nullable(np.zeros(len(tasks), dtype=np.int64), np.zeros(len(tasks), dtype=np.bool_))
+    if is_instance.any() and {"t0_ns", "t1_ns", "exit"} <= {*m.processes}:
+        mine = m.who[PROCESS].assign(task=code)[(code >= 0) & is_instance[code]].drop_duplicates()
+        found = mine.merge(m.processes, on=PROCESS).sort_values("t0_ns", kind="stable").drop_duplicates("task")
+        found = found[found["exit"].notna()]
+        ends.loc[found["task"].to_numpy()] = found["t1_ns"].to_numpy()
+    return _Programs(first.where(pd.Series(is_instance)), ends)
 
 
 def _io(m: Model, code: Ints, size: int) -> pd.Series:

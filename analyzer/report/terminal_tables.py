@@ -159,8 +159,8 @@ def _regions(data: JsonObject, names: Names, width: int) -> Table | None:
 
 def _waits(data: JsonObject, names: Names, width: int) -> Table | None:
     """Sums over the tasks of each stage: waiting for data, for predecessors, for workers; then what they ran. Unknown
-    times are a dash. On a narrow terminal the time to start and the wait for other processes are left out, and the
-    queues are one column."""
+    times are a dash. On a narrow terminal the time to start and to stop and the wait for other processes are left
+    out, and the queues are one column."""
     rows = data["waits"][: SHOWN["waits"]]
     if not rows:
         return None
@@ -172,6 +172,7 @@ def _waits(data: JsonObject, names: Names, width: int) -> Table | None:
         "I/O": ("io",),
         **({"processes": ("wait",)} if width >= WIDE and any(row["wait_ms"] for row in rows) else {}),
         "computing": ("compute",),
+        **({"stopping": ("stop",)} if width >= WIDE and any(row["stop_ms"] for row in rows) else {}),
     }
     # The long title alone would make the table wider than a line of WIDE columns.
     title = ("Sums over tasks" if width < WIDE + 30 else "Where the tasks' time went, summed over tasks") + first_of(

@@ -29,7 +29,7 @@ LOG = re.compile(r"\.(out|err|log|stdout|stderr)$|(^|/)(stdout|stderr|slurm-[^/]
 FACTS = ("t0_ns", "t1_ns", "exit", "signal", "maxrss_kib", "utime_ns", "stime_ns")
 _ASKED = {"cores": ("cores", 1), "memory_bytes": ("memory", 1), "time_s": ("time", 1000)}
 """Resource -> its name on the page, and how many of the page's units one is."""
-WAITS = ("data_ns", "upstream_ns", "order_ns", "queue_ns", "start_ns", "run_ns")
+WAITS = ("data_ns", "upstream_ns", "order_ns", "queue_ns", "start_ns", "run_ns", "stop_ns")
 
 
 def add_files(m: Model, rows: Sequence[JsonObject], files: JsonObject, task_row: Ints) -> None:

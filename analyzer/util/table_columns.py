@@ -281,11 +281,12 @@ TABLES = {
             "upstream_ns": (NS, "of that: while the writer, or the writer's own source, was queued"),
             "order_ns": (NS, "of depend_ns: the rest, waiting for predecessors"),
             "queue_ns": (NS, "ready, until nodes were allocated"),
-            "start_ns": (NS, "nodes allocated, until it ran"),
+            "start_ns": (NS, "nodes allocated, until it ran; an instance: until its program ran"),
             "run_ns": (NS, "running"),
             "io_ns": (NS, "of run_ns: with at least one call on a file running"),
             "wait_ns": (NS, "of run_ns: all its processes waited for processes outside of the task"),
             "compute_ns": (NS, "of run_ns: the rest"),
+            "stop_ns": (NS, "its program was over, until it ended: of an instance, else 0"),
         },
     ),
     "find_files": Table(

@@ -78,6 +78,14 @@ def test_a_script_that_is_a_batch_job(instance, tmp_path):
     instance.wait(job, timeout=120)
     command(instance, "flux", "collect", run)
     assert orders(run) == ORDERS
+    # The brokers' start and stop are no time of the script's.
+    traced = tailrace.open(run)
+    script = traced.processes.sort_values("t0_ns").iloc[0]
+    (outer,) = traced.declared_tasks.query("kind == 'instance'").to_dict("records")
+    (times,) = traced.waits.query("stage == 'campaign'").to_dict("records")
+    assert times["run_ns"] == script["t1_ns"] - script["t0_ns"]
+    assert times["stop_ns"] == outer["t_end_ns"] - script["t1_ns"] > 0
+    assert times["start_ns"] == script["t0_ns"] - outer["t_alloc_ns"] > 0
 
 
 def test_a_script_that_is_not_traced_leaves_times_alone(instance, tmp_path):

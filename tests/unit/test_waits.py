@@ -31,12 +31,12 @@ def declared(*tasks: dict[str, Any]) -> pd.DataFrame:
 
 
 def parts(run: FakeRun) -> dict[str, list[float | None]]:
-    """task -> depend, data, upstream, order, queue, start, run, io, wait, compute in ms."""
+    """task -> depend, data, upstream, order, queue, start, run, io, wait, compute in ms; stop is 0 but of instances."""
     table = waits.table(run)
     assert list(table.columns) == [*waits.KEYS, *waits.TIMES]
     assert {str(table[name].dtype) for name in waits.TIMES} == {"Int64"}
     rows = table.to_dict("records")
-    return {r["task"]: [None if pd.isna(r[n]) else r[n] / MS for n in waits.TIMES] for r in rows}
+    return {r["task"]: [None if pd.isna(r[n]) else r[n] / MS for n in waits.TIMES if n != "stop_ns"] for r in rows}
 
 
 def pipeline() -> FakeRun:
@@ -59,6 +59,37 @@ def test_the_parts_of_two_tasks_times() -> None:
         "a1": [0, 0, 0, 0, 5, 5, 90, 10, 0, 80],
         "b1": [94, 20, 4, 70, 10, 10, 80, 8, 0, 72],
     }
+
+
+def instance(exit_code: int | None, end_ms: float = 70) -> FakeRun:
+    """A job from 10 to 100 ms whose brokers run a program from 40 to `end_ms`."""
+    story = Story()
+    story.read("/script", 0, 10, at_ms=40, dur=5 * MS, stage="a", task="a1", pid=7, start="1")
+    run = story.run()
+    run.declared_tasks = declared({"task": "a1", "submit": 0, "depend": 0, "alloc": 5, "start": 10, "end": 100})
+    run.declared_tasks["kind"] = "instance"
+    process = {"host": "n1", "pid": 7, "start": "1", "t0_ns": at(40), "t1_ns": at(end_ms), "exit": exit_code}
+    run.processes = pd.DataFrame([process]).astype({"exit": "Int64"})
+    return run
+
+
+@pytest.mark.parametrize(
+    ("run", "start", "run_ms", "stop"),
+    [(instance(0), 35, 30, 30), (instance(None), 35, 60, 0), (instance(0, 101), 35, 60, 0)],
+    ids=["its program ended", "the end was not recorded", "it ended after the instance, by another clock"],
+)
+def test_an_instances_start_and_stop_are_not_its_programs_computing(
+    run: FakeRun, start: float, run_ms: float, stop: float
+) -> None:
+    row = waits.table(run).iloc[0]
+    assert [row[n] / MS for n in ("start_ns", "run_ns", "compute_ns", "stop_ns")] == [start, run_ms, run_ms - 5, stop]
+
+
+def test_another_jobs_time_before_its_first_call_is_its_own() -> None:
+    run = instance(0)
+    run.declared_tasks["kind"] = "job"
+    row = waits.table(run).iloc[0]
+    assert [row[n] / MS for n in ("start_ns", "run_ns", "stop_ns")] == [5, 90, 0]
 
 
 def test_waiting_for_a_worker_is_never_waiting_for_data() -> None:

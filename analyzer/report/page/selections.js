@@ -18,7 +18,7 @@ const profileOf = t => `tailrace task ${runShell} ${quoted((isProcess(t) ? `${t.
 const pairsOf = flat => Array.from({length: (flat || []).length / 2}, (_, i) => [data.files.rows[flat[2 * i]], flat[2 * i + 1]]);
 const LOG = /\.(out|err|log|stdout|stderr)$|(^|\/)(stdout|stderr|slurm-[^/]*\.out)$/;
 const logsOf = t => t.logs || pairsOf(t.writes).map(([f]) => f.path).filter(path => LOG.test(path));
-const WAIT_WORDS = ["waiting for data", "waiting for the queues of those it needs", "waiting for predecessors", "in its queue", "starting", "running"];
+const WAIT_WORDS = ["waiting for data", "waiting for the queues of those it needs", "waiting for predecessors", "in its queue", "starting", "running", "stopping"];
 
 const endText = p => p.signal !== null ? `killed by signal ${p.signal}` : p.exit === null ? "end unknown" : `exit code ${p.exit}`;
 

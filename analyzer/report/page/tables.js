@@ -124,6 +124,7 @@ function waitTable() {
   table(byId("wait-table"), "Where the tasks' time went, summed over the tasks of each stage", [
     ["Stage", r => r.stage, r => [middle(r.stage, LONG / 2), " ", tagOf(endsByStage(r.stage))]], countColumn("Tasks", "tasks"), column("Waiting for data", "data_ms"), column("For predecessors", "order_ms"), column("For their queues", "upstream_ms"), column("In the own queue", "queue_ms"),
     column("Starting", "start_ms"), column("I/O", "io_ms"), column("Waiting for processes", "wait_ms"), column("Computing", "compute_ms"),
+    ...(data.waits.some(r => r.stop_ms) ? [column("Stopping", "stop_ms")] : []),
   ], data.waits, 50);
 }
 
