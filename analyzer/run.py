@@ -157,9 +157,9 @@ class Run(Events):
     # ---- overview ----
 
     def info(self) -> dict[str, Any]:
-        """An overview of the run, JSON-ready: path, run_id, command, created, foreign (format, title and notes of
-        another tracer's trace; None: it is ours), hosts, trace_files, processes, blocks,
-        events, totals (lines of them, docs/trace-format.md), totals_since_ns (of the first such block; None: full
+        """An overview of the run, JSON-ready: path, run_id, command (None: jobs share the run), jobs (those), created,
+        foreign (format, title and notes of another tracer's trace; None: it is ours), hosts, trace_files, processes,
+        blocks, events, totals (lines of them, docs/trace-format.md), totals_since_ns (of the first such block; None: full
         detail), sealing_ns and self_sealing_ns (processor time of sealing, by sealers and by the processes), t0_ns,
         t1_ns, compressed_bytes, raw_bytes, read_bytes, written_bytes, contexts, workflows, stages,
         tasks, declared_tasks, declared_problems, outcomes (status -> declared tasks), outcome (the same and the end of
@@ -184,7 +184,9 @@ class Run(Events):
         )
         return {
             "path": str(self.path),
-            **{key: self.meta.get(key) for key in ("run_id", "command", "created")},
+            **{key: self.meta.get(key) for key in ("run_id", "created")},
+            "command": None if self.sharing_jobs else self.meta.get("command"),
+            "jobs": self.sharing_jobs,
             "foreign": self._foreign(),
             "hashed_names": fingerprint_in(self.meta),
             "hosts": [host for (host,) in hosts],

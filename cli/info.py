@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from tailrace.analyzer.run import Run
     from tailrace.analyzer.summary.io_summary import Function, Summary
 
+FEW_JOBS = 3
+"""So many jobs that share a run are named."""
+
 
 @click.command()
 @click.argument("directory", type=PATH, metavar="DIR", required=False)
@@ -115,6 +118,12 @@ def _function(one: Function) -> list[object]:
     return [one.layer, one.name, one.calls, time_text(one.time_ns), total, *shown, rate]
 
 
+def _jobs(jobs: list[str]) -> str:
+    """The batch jobs that share the run."""
+    named = [*jobs[:FEW_JOBS], *(["..."] if len(jobs) > FEW_JOBS else [])]
+    return f"{len(jobs)}, which share the run: {', '.join(named)}" if jobs else ""
+
+
 def _lines(info: dict[str, Any]) -> list[list[str]]:
     seconds = (info["t1_ns"] - info["t0_ns"]) / 1e9 if info["events"] else 0.0
     lost = ", ".join(_loss(**loss) for loss in info["losses"])
@@ -125,6 +134,7 @@ def _lines(info: dict[str, Any]) -> list[list[str]]:
         "recorded as": "; ".join([info["foreign"]["title"], *info["foreign"]["notes"]]) if info["foreign"] else None,
         "names": f"hashed, by the key {info['hashed_names']}" if info["hashed_names"] else None,
         "command": " ".join(map(str, command)) if isinstance(command, list) else command,
+        "jobs": _jobs(info["jobs"]),
         "created": info["created"],
         "hosts": ", ".join(info["hosts"]),
         "processes": info["processes"],
@@ -145,7 +155,9 @@ def _lines(info: dict[str, Any]) -> list[list[str]]:
         "sealing": _sealing(info),
         "lost": lost or "nothing",
     }
-    optional = ("outcome", "recorded as", "names", "detail", "sealing")
+    optional: tuple[str, ...] = ("outcome", "recorded as", "names", "jobs", "detail", "sealing")
+    if info["jobs"]:
+        optional += ("command",)
     rows = {name: value for name, value in rows.items() if name not in optional or value}
     return [[name, "" if value is None else str(value)] for name, value in rows.items()]
 

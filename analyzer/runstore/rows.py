@@ -83,7 +83,7 @@ def _run(run: AnalyzedRun, m: Model, stage_table: pd.DataFrame) -> dict[str, Any
     meta, info = run.meta, run.info()
     ends, said, failed = outcomes.news(run)
     losses = run.losses
-    command = [word for word in _list(meta.get("command")) if isinstance(word, str)]
+    command = [word for word in _list(info.get("command")) if isinstance(word, str)]
     tags = meta.get("tags") if isinstance(meta.get("tags"), str) else ""
     batch = next((b for part in mounts.descriptions(meta) if isinstance(b := part.get("batch"), Mapping)), {})
     tasks: pd.DataFrame = getattr(run, "tasks", pd.DataFrame())
@@ -98,7 +98,7 @@ def _run(run: AnalyzedRun, m: Model, stage_table: pd.DataFrame) -> dict[str, Any
         "user": meta.get("user"),
         "project": _tag(str(tags), "project") or batch.get("account"),
         **{name: batch.get(name) for name in ("account", "queue")},
-        "job": batch.get("job") or _tag(str(tags), "job") or (jobs[0] if len(jobs) == 1 else None),
+        "job": None if info.get("jobs") else _job(batch, str(tags), jobs),
         "application": _application(command),
         "command": command,
         "cwd": meta.get("cwd"),
@@ -131,6 +131,11 @@ def created_ns(meta: Mapping[str, object]) -> int | None:
         return round((began if began.tzinfo else began.replace(tzinfo=timezone.utc)).timestamp() * 1e6) * 1000
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def _job(batch: Mapping[str, Any], tags: str, jobs: Sequence[str]) -> Any:
+    """The batch job of a run that is no other job's."""
+    return batch.get("job") or _tag(tags, "job") or (jobs[0] if len(jobs) == 1 else None)
 
 
 def _application(command: Sequence[str]) -> str | None:

@@ -42,6 +42,9 @@ _WORLD_SIZE = (
 )
 COMMANDS = "SELECT {} FROM reaped WHERE process_id IS NULL AND NOT is_task ORDER BY t1, host, pid"
 """The ends of the commands that `tailrace run` started."""
+_OUTERMOST = re.compile(r"[/_+].*", re.DOTALL)
+"""What follows the id of an outermost job: the path of a job in it (Flux), the index in an array or in a heterogeneous
+job (Slurm)."""
 _TASKS_OF_A_PROCESS = (
     "SELECT DISTINCT c.workflow, c.task FROM processes p JOIN blocks b ON b.process_id = p.id"
     " JOIN block_contexts l ON l.block_id = b.id JOIN contexts c ON c.id = l.context_id"
@@ -283,6 +286,20 @@ class Tables:
         """The ends of the commands that `tailrace run` started, by time: host, pid, status (as waitpid(2) gives it),
         end_ns. A command without byte accounting is left out."""
         return self._table(COMMANDS.format("host, pid, status, t1 AS end_ns"), ["pid", "status", "end_ns"])
+
+    @cached_property
+    def sharing_jobs(self) -> list[str]:
+        """The batch jobs that share the run, if one of them made it: then run.json's `command` and `batch` are that
+        job's, not the run's. Empty for the run of one job, and of `tailrace run` with what its command submits;
+        the jobs of an array, and those in an instance in a job, are one."""
+        batch, tags = self.meta.get("batch"), self.meta.get("tags")
+        own = batch.get("job") if isinstance(batch, dict) else None
+        # Of `tailrace run` in a job the tags have none.
+        if not isinstance(own, str) or not re.search("(?:^|,)job=", str(tags or "")):
+            return []
+        rows = self._catalogue.rows("SELECT DISTINCT job FROM contexts WHERE job IS NOT NULL")
+        jobs = {_OUTERMOST.sub("", str(job).strip("/")) for job in (own, *(job for (job,) in rows))}
+        return sorted(jobs) if len(jobs) > 1 else []
 
     @cached_property
     def signal_ends(self) -> list[SignalEnd]:

@@ -20,7 +20,7 @@ from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
 from tailrace.analyzer.summary import io_summary
 from tailrace.analyzer.summary.limits import JsonObject, ms
-from tailrace.analyzer.summary.title import title
+from tailrace.analyzer.summary.title import shared_title, title
 from tailrace.hashed_names import fingerprint_in
 
 TRACED_READS = "tailrace query {run} --where dir=r --where dir=rw --by cat --agg sum:size"
@@ -140,13 +140,13 @@ def about(run: AnalyzedRun, m: Model, start_ns: int) -> JsonObject:
     `lead_ms` is how long the first I/O, from which the page's times count, came after the run's first event, from which
     those of `tailrace query --since` do.
     """
-    info = run.meta
-    command = info.get("command")
-    argv = command if isinstance(command, list) else [command] if command else []
+    info, known = run.meta, run.info()
+    command = known.get("command")
+    argv = [str(part) for part in command] if isinstance(command, list) else [str(command)] if command else []
     begun = pd.Timestamp(start_ns, unit="ns", tz="UTC").isoformat() if start_ns else ""
     return {
-        "title": title([str(part) for part in argv], _workflows(run, m), str(info.get("cwd") or "") or str(run.path)),
-        "command": " ".join(str(part) for part in argv),
+        "title": _title(run, m, argv),
+        "command": " ".join(argv),
         "cwd": str(info.get("cwd") or ""),
         "directory": str(run.path),
         "lead_ms": ms(start_ns - first_event_ns(run, start_ns)),
@@ -159,10 +159,17 @@ def about(run: AnalyzedRun, m: Model, start_ns: int) -> JsonObject:
     }
 
 
+def _title(run: AnalyzedRun, m: Model, argv: list[str]) -> str:
+    jobs, directory = run.info().get("jobs"), str(run.meta.get("cwd") or "") or str(run.path)
+    if isinstance(jobs, list) and jobs:
+        return shared_title(len(jobs), _workflows(run, m), str(run.path.absolute()))
+    return title(argv, [name for name in _workflows(run, m) if name], directory)
+
+
 def _workflows(run: AnalyzedRun, m: Model) -> list[str]:
-    """The workflow tags, also those of declared tasks that left no events."""
-    declared = run.declared_tasks["workflow"].dropna().tolist() if len(run.declared_tasks) else []
-    return sorted({*m.who["workflow"], *map(str, declared)} - {""})
+    """The workflow tags, also those of declared tasks that left no events; "" where something has none."""
+    declared = run.declared_tasks["workflow"].fillna("").tolist() if len(run.declared_tasks) else []
+    return sorted({*map(str, m.who["workflow"]), *map(str, declared)})
 
 
 def first_event_ns(run: AnalyzedRun, start_ns: int) -> int:

@@ -3,6 +3,7 @@
 ["python3", "-m", "words.main", "out"], workflow "words"  ->  "words: words.main out"
 ["/bin/sh", "-c", "sort a | uniq > b"]                    ->  "sort a | uniq > b"
 ["python3", "-m", "ipykernel_launcher", "-f", "k.json"], in /home/ada/flow, no workflow     ->  "flow"
+several batch jobs, no workflow that all are of, in /scratch/ada/spring/run     ->  "3 jobs in spring/run"
 """
 
 from __future__ import annotations
@@ -37,7 +38,20 @@ def title(command: Sequence[str], workflows: Sequence[str] = (), directory: str 
     """
     words = " ".join(program_words(command))
     names = ", ".join(workflows) if len(workflows) <= (1 if words else FEW) else ""
+    # The shell of a Flux job names the workflow in the place of a command.
+    if names and [*command] == ["flux:", "workflow", names]:
+        words = ""
     return ": ".join(part for part in (names, words) if part) or PurePosixPath(directory).name
+
+
+def shared_title(jobs: int, workflows: Sequence[str], directory: str) -> str:
+    """The title of a run that several batch jobs share, in the directory `directory`.
+
+    workflows: its workflow tags, "" among them where something has none.
+    """
+    if len(workflows) == 1 and workflows[0]:
+        return workflows[0]
+    return f"{jobs:,} jobs in {'/'.join(PurePosixPath(directory).parts[-2:])}"
 
 
 def program_words(command: Sequence[str]) -> list[str]:

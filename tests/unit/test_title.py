@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tailrace.analyzer.summary.title import title
+from tailrace.analyzer.summary.title import shared_title, title
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,23 @@ def test_without_a_program_the_workflows_or_the_directory_are_the_title() -> Non
     assert title(notebook, list("abcd"), "/home/ada/flow") == "flow"
     assert title(["tailrace", "env", "-o", "run"], (), "/home/ada/flow/") == "flow"
     assert title(["sh", "run.sh"], (), "/home/ada/flow") == "run.sh"
+
+
+def test_a_named_workflow_is_not_said_twice() -> None:
+    assert title(["flux:", "workflow", "spring"], ["spring"]) == "spring"
+    assert title(["flux:", "batch", "campaign.sh"], ["f3"]) == "f3: flux: batch campaign.sh"
+
+
+@pytest.mark.parametrize(
+    ("workflows", "expected"),
+    [
+        (["spring"], "spring"),
+        (["", "spring"], "7 jobs in flow/run"),
+        (["a", "b"], "7 jobs in flow/run"),
+        ([""], "7 jobs in flow/run"),
+    ],
+)
+def test_jobs_that_share_a_run_give_it_no_command_and_no_part_of_them_its_name(
+    workflows: list[str], expected: str
+) -> None:
+    assert shared_title(7, workflows, "/home/ada/flow/run") == expected
