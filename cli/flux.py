@@ -92,14 +92,17 @@ def paths(name: str | None, form: str) -> None:
         tailrace flux paths --format toml                     configuration that an administrator adds
         flux jobtap load "$(tailrace flux paths jobtap)"      in your own instance
     """
-    from tailrace.flux.paths import PARTS, user_settings
+    from tailrace.flux.paths import MISSING, PARTS, user_settings
 
+    complete = all(part.installed for part in PARTS)
+    if form in ("shell", "toml") and not complete:
+        raise ManagerError(MISSING)
     if name is not None:
         part = next((part for part in PARTS if part.name == name), None)
         if part is None:
             raise UsageError(f"unknown part {name!r}: give one of {', '.join(part.name for part in PARTS)}")
         if not part.installed:
-            raise ManagerError(f"{part.path} is missing: install tailrace where flux-core's headers are (docs/flux.md)")
+            raise ManagerError(MISSING)
         click.echo(part.path)
     elif form == "shell":
         for variable, value in user_settings(os.environ).items():
@@ -114,6 +117,8 @@ def paths(name: str | None, form: str) -> None:
 
         rows = [[p.name, str(p.path) if p.installed else "not built", p.variable, p.what] for p in PARTS]
         render(["part", "path", "found by", "what it does"], rows, numbers=False)
+        if not complete:
+            click.echo(f"tailrace: {MISSING}", err=True)
 
 
 @command.command()

@@ -2,6 +2,7 @@
 
 import click
 
+from tailrace import installation
 from tailrace.errors import ManagerError
 
 
@@ -19,7 +20,8 @@ def command(policy: tuple[str, ...]) -> None:
 
     if not PLUGIN.is_file():
         raise ManagerError(
-            f"{PLUGIN} is missing: install tailrace where Slurm's headers are (Debian: libslurm-dev; docs/slurm.md)"
+            "this tailrace was installed without its Slurm plugin, which wheels lack: where Slurm's headers are"
+            f" (Debian: libslurm-dev), run {installation.FROM_SOURCE} (docs/slurm.md)"
         )
     wrong = [word for word in policy if "=" not in word or any(c.isspace() for c in word)]
     if wrong:

@@ -11,6 +11,7 @@ from typing import Any
 
 from tailrace import installation
 from tailrace.errors import ManagerError, UsageError
+from tailrace.flux.paths import MISSING
 
 _PROGRAM = installation.PACKAGE / "flux" / "lib" / "check-policy"
 _TIMEOUT_S = 60
@@ -28,7 +29,7 @@ def check(configuration: Mapping[str, Any], jobspecs: Sequence[Mapping[str, Any]
     """What the plugin makes of a Flux configuration. Raises UsageError with the plugin's message; ManagerError without
     the plugins."""
     if not _PROGRAM.is_file():
-        raise ManagerError(f"{_PROGRAM} is missing: install tailrace where flux-core's headers are (docs/flux.md)")
+        raise ManagerError(MISSING)
     asked = {
         "table": configuration.get("tailrace"),
         "load": _loaded_with(configuration),

@@ -6,10 +6,13 @@ Invariants: a jobspec may be Flux's object or a dict; it is changed in place and
 that a wrong tag raises where it is set.
 """
 
+import os
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from tailrace.errors import TagError, UsageError
+from tailrace.flux.paths import MISSING, find_shell_plugin
 from tailrace.tags import TagValue, encode
 
 _Jobspec = TypeVar("_Jobspec")
@@ -35,9 +38,12 @@ def traced(
     surrounding one. task: default: the job's id. tags: free tags. run: the run directory, absolute; default: as
     configured for the instance. trace: False excludes the job where all jobs are traced.
 
-    Raises TagError when a tag breaks the rules; UsageError when `jobspec` is not a jobspec.
+    Raises TagError when a tag breaks the rules; UsageError when `jobspec` is not a jobspec. Warns where no plugin is
+    found that would trace the job.
     """
     attributes = _attributes(jobspec)
+    if trace and find_shell_plugin(os.environ) is None:
+        warnings.warn(f"the job will not be traced: {MISSING}", stacklevel=2)
     attributes.setdefault("user", {})["trace"] = trace_attribute(stage, workflow, task, tags, run) if trace else False
     return jobspec
 

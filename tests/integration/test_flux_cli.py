@@ -163,16 +163,32 @@ def test_only_a_traced_job_loads_the_shell_plugin(asked):
     assert asked("submit", "-n1", "true", env=mine).environment["FLUX_SHELL_RC_PATH"] == mine["FLUX_SHELL_RC_PATH"]
 
 
+def plugin_alone(folder):
+    """Settings that lead to the command line plugin without anything beside it."""
+    (folder / "tailrace_trace.py").write_text((PLUGINS / "tailrace_trace.py").read_text())
+    return {"FLUX_CLI_PLUGINPATH": str(folder)}
+
+
 def test_without_the_core_beside_it_the_plugin_still_works(asked, tmp_path):
-    (tmp_path / "tailrace_trace.py").write_text((PLUGINS / "tailrace_trace.py").read_text())
-    done = asked(
-        "submit",
-        "--trace=s",
-        "--trace-tag=A=left to the jobtap plugin",
-        "true",
-        env={"FLUX_CLI_PLUGINPATH": str(tmp_path)},
-    )
+    found = {"FLUX_SHELL_RC_PATH": str(PLUGINS.parents[1] / "shell")}
+    words = ("--trace=s", "--trace-tag=A=left to the jobtap plugin", "true")
+    done = asked("submit", *words, env={**plugin_alone(tmp_path), **found})
     assert done.trace == {"stage": "s", "tags": {"A": "left to the jobtap plugin"}}
+
+
+def test_without_a_shell_plugin_a_request_is_refused_and_other_jobs_are_not(start_flux, tmp_path):
+    instance = start_flux()
+    env = {**instance.env, **plugin_alone(tmp_path)}
+    done = instance.run("submit", "--trace=s", "true", env=env, check=False)
+    assert done.returncode == 1
+    assert "--trace would trace nothing" in done.stderr and "--no-binary tailrace tailrace" in done.stderr
+    for words in ((), ("--no-trace",)):
+        instance.run("submit", *words, "true", env=env)
+
+
+def test_a_shell_plugin_that_only_the_instance_knows_is_found(flux_plugins, start_flux, tmp_path):
+    instance = start_flux(options=[f"-Sconf.shell_pluginpath=/nowhere:{flux_plugins.shell_folder}"])
+    instance.run("submit", "--trace=s", "true", env={**instance.env, **plugin_alone(tmp_path)})
 
 
 def test_the_help_of_the_option_describes_its_use(flux):

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tailrace.errors import TagError, UsageError
 from tailrace.flux import trace_executor, traced
+
+
+@pytest.fixture(autouse=True)
+def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without them there would be a warning: test_flux_paths.py."""
+    monkeypatch.setattr("tailrace.flux.jobspec.find_shell_plugin", lambda _: Path("tailrace-shell.so"))
 
 
 def test_a_jobspec_requests_tracing() -> None:

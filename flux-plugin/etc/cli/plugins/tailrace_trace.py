@@ -12,10 +12,12 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 from urllib.parse import quote
 
+import flux
 from flux.cli.plugin import CLIPlugin
+from flux.conf_builtin import conf_builtin_get
 
 # <site-packages>/tailrace/flux/etc/cli/plugins/tailrace_trace.py; elsewhere these paths don't exist.
 _ETC = Path(__file__).absolute().parents[2]
@@ -86,6 +88,12 @@ class TracePlugin(CLIPlugin):  # type: ignore[misc]
         fault = tag_fault({**{key: attribute[key] for key in _NAMED if key in attribute}, **tags})
         if fault:
             raise ValueError(fault)
+        if args.tailrace_stage is not None and not can_trace():
+            raise ValueError(
+                "--trace would trace nothing: this tailrace was installed without its Flux plugins, which wheels lack: "
+                "where flux-core's and jansson's headers are, run pip install --force-reinstall --no-deps --no-binary "
+                "tailrace tailrace, or submit without --trace"
+            )
 
     def modify_jobspec(self, args: Any, jobspec: Any) -> None:
         """Sets attributes.user.trace, the path by which the job's shell finds its plugin, and who submits the job."""
@@ -172,6 +180,32 @@ class _StageAction(argparse.Action):
         if values == "" and f"{option_string}=" in words:
             parser.error("--trace= has no stage: write --trace=STAGE, or --trace for the job's name")
         setattr(namespace, self.dest, values)
+
+
+def can_trace() -> bool:
+    """Whether a shell would find the shell plugin: this installation's, one of FLUX_SHELL_RC_PATH, or the instance's
+    own; also where no instance can be asked."""
+    folders = [_ETC.parent / "lib" / "shell"]
+    rc_path = os.environ.get("FLUX_SHELL_RC_PATH", "").split(":")
+    folders += [Path(entry, "..", "..", "lib", "shell") for entry in rc_path if entry]
+    if _has_plugin(folders) or _has_plugin(_paths(conf_builtin_get("shell_pluginpath"))):
+        return True
+    try:
+        instance = flux.Flux()
+    except OSError:
+        return True
+    try:
+        return _has_plugin(_paths(instance.attr_get("conf.shell_pluginpath")))
+    except OSError:
+        return False
+
+
+def _paths(text: Optional[str]) -> List[Path]:
+    return [Path(entry) for entry in (text or "").split(":") if entry]
+
+
+def _has_plugin(folders: List[Path]) -> bool:
+    return any((folder / "tailrace-shell.so").is_file() for folder in folders)
 
 
 def _assignment(text: str) -> Tuple[str, str]:
