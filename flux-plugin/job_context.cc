@@ -113,33 +113,43 @@ Json redact_command(const json_t *command, const char *mode) {
   return out;
 }
 
-// The user's name, which the user can't choose; the number where it has none.
-CString user_name() {
+// What the user database says of the user, who can't choose it.
+struct User {
+  CString name;  // the number of one without a name
+  CString home;
+};
+
+User find_user() {
   struct passwd entry, *found = nullptr;
   char buffer[4096];
-  if (getpwuid_r(geteuid(), &entry, buffer, sizeof buffer, &found) == 0 && found && !strchr(found->pw_name, '/') &&
-      found->pw_name[0] != '.') {
-    return CString(strdup(found->pw_name));
-  }
-  return formatted("%u", static_cast<unsigned>(geteuid()));
+  bool known = getpwuid_r(geteuid(), &entry, buffer, sizeof buffer, &found) == 0 && found;
+  bool is_named = known && !strchr(found->pw_name, '/') && found->pw_name[0] != '.';
+  User user;
+  user.name = is_named ? CString(strdup(found->pw_name)) : formatted("%u", static_cast<unsigned>(geteuid()));
+  user.home.reset(strdup(known && found->pw_dir[0] == '/' ? found->pw_dir : "/nonexistent"));
+  return user;
 }
 
-// The template with the user's name for each {user}. {{user}} would be one of Flux's own.
-CString with_user(const char *text) {
-  constexpr string_view kUser = "{user}";
-  CString name = user_name();
-  size_t room = strlen(text) + 1;
-  for (const char *at = strstr(text, kUser.data()); at; at = strstr(at + 1, kUser.data())) room += strlen(name.get());
+// The template with `value` for each `word`, as {user}. {{user}} would be one of Flux's own.
+CString with_value(CString text, string_view word, const char *value) {
+  size_t room = strlen(text.get()) + 1;
+  for (const char *at = strstr(text.get(), word.data()); at; at = strstr(at + 1, word.data())) room += strlen(value);
   CString expanded(static_cast<char *>(malloc(room)));
   if (!expanded) return nullptr;
   Writer out(expanded.get(), room);
-  for (const char *p = text; *p;) {
-    bool whole = starts_with(p, kUser) && (p == text || p[-1] != '{') && p[kUser.size()] != '}';
-    out << (whole ? string_view(name.get()) : string_view(p, 1));
-    p += whole ? kUser.size() : 1;
+  for (const char *p = text.get(); *p;) {
+    bool whole = starts_with(p, word) && (p == text.get() || p[-1] != '{') && p[word.size()] != '}';
+    out << (whole ? string_view(value) : string_view(p, 1));
+    p += whole ? word.size() : 1;
   }
   out.c_str();
   return expanded;
+}
+
+CString with_user(const char *text) {
+  User user = find_user();
+  CString named = text ? with_value(CString(strdup(text)), "{user}", user.name.get()) : nullptr;
+  return named ? with_value(static_cast<CString &&>(named), "{home}", user.home.get()) : nullptr;
 }
 
 // `batch` of run.json. Flux's word for the account is bank.

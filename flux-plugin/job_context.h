@@ -16,6 +16,7 @@ struct JobContext {
   Json event;  // the context of the job's event; null: not traced
   Json jobspec;
   flux_jobid_t id = 0;
+  bool is_asked_for = false;                         // the user requests tracing of this job, or of one around it
   bool alone = false;                                // the job manager lacks tailrace-jobtap.so
   bool nested = false;                               // the job is a Flux instance
   CString flux_path;                                 // FLUX_JOB_ID_PATH

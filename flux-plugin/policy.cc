@@ -20,7 +20,7 @@ constexpr Key kKeys[] = {
     {"jobs", Kind::kWord, "\"requested\""}, {"names", Kind::kList, "[]"},
     {"queues", Kind::kList, "[]"},          {"sample", Kind::kReal, "1.0"},
     {"guests", Kind::kBoolean, "true"},     {"user-attributes", Kind::kBoolean, "false"},
-    {"choose-run", Kind::kBoolean, "true"}, {"run", Kind::kWord, "\"tailrace-runs/{{id.f58plain}}\""},
+    {"choose-run", Kind::kBoolean, "true"}, {"run", Kind::kWord, "null"},
     {"workflow", Kind::kWord, "null"},      {"tags", Kind::kTags, "{}"},
     {"library", Kind::kPath, "null"},       {"journal-dir", Kind::kPath, "null"},
     {"block-age", Kind::kInteger, "null"},  {"propagate", Kind::kPropagate, "null"},
@@ -292,9 +292,12 @@ Json Policy::make_event(const Job &job, const Request &request) const {
     json_object_set_new(tags.get(), "stage", stage.release());
   }
   json_object_update(tags.get(), request.tags.get());
+  // Who asked looks for the run beside the job; nobody else's working directory gets files of ours.
+  bool asked = request.tracing == Request::Tracing::kRequested;
   bool chosen = request.run && json_is_true(member(settings_.get(), "choose-run"));
+  const char *configured = text("run") ? text("run") : asked ? kRunBesideJob : kRunOfUser;
   Json event(json_pack("{s:i s:O s:s s:O}", "version", kEventVersion, "library", member(settings_.get(), "library"),
-                       "run", chosen ? request.run : text("run"), "tags", tags.get()));
+                       "run", chosen ? request.run : configured, "tags", tags.get()));
   if (!posts_memo()) json_object_set_new(event.get(), "memo", json_false());
   for (const char *key : {"within", "store"}) {
     if (const char *word = text(key)) json_object_set_new(event.get(), key, json_string(word));

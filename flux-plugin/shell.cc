@@ -1,8 +1,8 @@
 // tailrace-shell.so, a plugin of Flux's job shell: preloads the core into the tasks of a traced job, with their
 // context, and seals the journals of dead tasks (tailrace-shell(7)).
 //
-// Invariants: it never fails a job: a fault is one warning on the job's stderr, and the job runs untraced. It starts no
-// process. It runs as the job's user, who owns the run directory. An untraced job costs one RPC and nothing else.
+// Invariants: it never fails a job: a fault is one warning on the job's stderr if its user asked for tracing, and the job
+// runs untraced. It starts no process. It runs as the job's user, who owns the run directory. An untraced job costs one RPC and nothing else.
 //   flux_plugin_init   requests the job's eventlog
 //   shell.init         receives it; creates the run directory (job_context.h); makes the node's sealer
 //   shell.start        starts its thread
@@ -33,6 +33,11 @@ namespace {
 
 constexpr const char *kState = "tailrace";
 constexpr double kReplyTimeout_s = 10;
+
+// The output of a job whose user did not ask for tracing stays as it is without us: `-o verbose` shows these lines.
+#define warn_of(job, ...)                                                                                             \
+  flux_shell_log(FLUX_SHELL_PLUGIN_NAME, (job).is_asked_for ? FLUX_SHELL_WARN : FLUX_SHELL_DEBUG, __FILE__, __LINE__, \
+                 __VA_ARGS__)
 
 // tailrace-seal.so, and the job's sealer in it.
 class SealModule {
@@ -135,13 +140,13 @@ void judge_without_jobtap(flux_plugin_t *p, JobContext &context) {
   job.jobspec = context.jobspec.get();
   if (!library || !Policy::parse(nullptr, nullptr, library.get(), policy, fault) ||
       policy.judge(job, context.event, fault) == Verdict::kReject) {
-    shell_warn("not traced: %s",
-               library ? fault.c_str() : "libtailrace.so is missing from the installation of this plugin");
+    warn_of(context, "not traced: %s",
+            library ? fault.c_str() : "libtailrace.so is missing from the installation of this plugin");
   }
 }
 
-bool refuses(const json_t *jobspec) {
-  return json_is_false(member(member(member(jobspec, "attributes"), "user"), "trace"));
+const json_t *request_of(const json_t *jobspec) {
+  return member(member(member(jobspec, "attributes"), "user"), "trace");
 }
 
 void receive_eventlog(flux_plugin_t *p, State &state) {
@@ -149,7 +154,7 @@ void receive_eventlog(flux_plugin_t *p, State &state) {
   if (!state.eventlog) return;
   if (flux_future_wait_for(state.eventlog, kReplyTimeout_s) < 0 ||
       flux_rpc_get_unpack(state.eventlog, "{s:s}", "eventlog", &eventlog) < 0) {
-    shell_warn("not traced: the job's eventlog can't be read: %s", strerror(errno));
+    warn_of(state.job, "not traced: the job's eventlog can't be read: %s", strerror(errno));
   } else if (!find_event(eventlog, state.job.event)) {
     judge_without_jobtap(p, state.job);
   }
@@ -175,10 +180,10 @@ void prepare(flux_shell_t *shell, JobContext &job) {
   char fault_sentence[1024], warning_sentence[1024];
   Writer fault(fault_sentence, sizeof fault_sentence), warning(warning_sentence, sizeof warning_sentence);
   if (!check_journals(shell, job, fault) || !prepare_job(shell, job, fault, warning)) {
-    shell_warn("not traced: %s", fault.c_str());
+    warn_of(job, "not traced: %s", fault.c_str());
     job.event = Json();
   } else if (warning.size()) {
-    shell_warn("%s", warning.c_str());
+    warn_of(job, "%s", warning.c_str());
   }
 }
 
@@ -191,6 +196,8 @@ int on_init(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *) {
   JobContext &job = state->job;
   receive_eventlog(p, *state);
   job.nested = starts_instance(job.jobspec.get());
+  // Who has an instance traced has its jobs traced.
+  if (member(member(job.event.get(), "tags"), "parent")) job.is_asked_for = true;
   if (job.event) prepare(shell, job);
   if (job.event) {
     job.modprobe = beside(p, TAILRACE_MODPROBE_FROM_PLUGIN);
@@ -209,10 +216,11 @@ int on_init(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *) {
 void trace_initial_program(const JobContext &job, flux_cmd_t *cmd) {
   const char *unknown = nullptr;
   if (!job.starter) {
-    shell_warn("the initial program is not traced: " TAILRACE_STARTER_FROM_PLUGIN " is missing from the installation");
+    warn_of(job,
+            "the initial program is not traced: " TAILRACE_STARTER_FROM_PLUGIN " is missing from the installation");
   } else if (!wrap_initial_program(cmd, job.starter.get(), task_variables(job, job.tags.get(), cmd).get(), unknown) &&
              unknown) {
-    shell_warn("the initial program is not traced: unknown option %s before it", unknown);
+    warn_of(job, "the initial program is not traced: unknown option %s before it", unknown);
   }
 }
 
@@ -226,7 +234,7 @@ int on_task(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *) {
   int rank = 0, localid = 0, nodeid = 0;
   if (!cmd || flux_shell_task_info_unpack(task, "{s:i s:i}", "rank", &rank, "localid", &localid) < 0 ||
       flux_shell_info_unpack(shell, "{s:i}", "rank", &nodeid) < 0) {
-    shell_warn("a task is not traced: %s", strerror(errno));
+    warn_of(job, "a task is not traced: %s", strerror(errno));
     return 0;
   }
   if (!job.nested) {
@@ -240,13 +248,14 @@ int on_task(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *) {
   return 0;
 }
 
-void warn_of_unsealed(const char *run, const JournalCounts &counts) {
+void warn_of_unsealed(const JobContext &job, const JournalCounts &counts) {
+  const char *run = job.run.get();
   if (counts.failed) {
-    shell_warn(
-        "%llu events of %llu journals are unsealed on this node, because %s is not writable: make room and run "
-        "`tailrace seal %s`",
-        static_cast<unsigned long long>(counts.failed_events), static_cast<unsigned long long>(counts.failed), run,
-        run);
+    warn_of(job,
+            "%llu events of %llu journals are unsealed on this node, because %s is not writable: make room and run "
+            "`tailrace seal %s`",
+            static_cast<unsigned long long>(counts.failed_events), static_cast<unsigned long long>(counts.failed), run,
+            run);
   }
 }
 
@@ -310,7 +319,8 @@ void make_sealer(flux_plugin_t *p, State &state, string_view chosen) {
 }
 
 // Seals the journals of dead tasks on this node.
-void seal_journals(SealModule &seal, string_view chosen, const char *run) {
+void seal_journals(SealModule &seal, string_view chosen, const JobContext &job) {
+  const char *run = job.run.get();
   seal.stop();
   JournalCounts in_all;
   for (int place = 0; place < kJournalPlaces; ++place) {
@@ -323,13 +333,13 @@ void seal_journals(SealModule &seal, string_view chosen, const char *run) {
     // Another user may have made our directory in the default place; then the core has used another place.
     bool foreign = status == -EPERM || status == -EACCES || status == -ENOTDIR || status == -ELOOP;
     if (status < 0 && !(foreign && chosen == default_journal_directory())) {
-      shell_warn("%s: %s: run `tailrace seal %s` on this node", journals.c_str(), strerror(-status), run);
+      warn_of(job, "%s: %s: run `tailrace seal %s` on this node", journals.c_str(), strerror(-status), run);
     }
     // The module counts over all of its places.
     if (!done) in_all = counts;
     remove_empty_place(journals.view(), run);
   }
-  warn_of_unsealed(run, in_all);
+  warn_of_unsealed(job, in_all);
 }
 
 // Not before all tasks run: what they are told of the shell's descriptors is as without the sealer's thread.
@@ -407,8 +417,8 @@ int on_exit_of_shell(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *
   if (!state || !state->job.event) return 0;
   const char *run = state->job.run.get();
   int status = state->accounts.write(run);
-  if (status < 0) shell_warn("can't write the tasks' byte accounting to %s: %s", run, strerror(-status));
-  seal_journals(state->seal, chosen_journal_directory(shell, state->job), run);
+  if (status < 0) warn_of(state->job, "can't write the tasks' byte accounting to %s: %s", run, strerror(-status));
+  seal_journals(state->seal, chosen_journal_directory(shell, state->job), state->job);
   post_sums(shell, *state);
   return 0;
 }
@@ -437,7 +447,9 @@ void request_eventlog(flux_plugin_t *p, flux_shell_t *shell) {
     destroy_state(state);
     return;
   }
-  if (refuses(jobspec)) return;
+  const json_t *request = request_of(jobspec);
+  state->job.is_asked_for = request && !json_is_false(request);
+  if (json_is_false(request)) return;
   state->eventlog = flux_rpc_pack(flux_shell_get_flux(shell), "job-info.lookup", FLUX_NODEID_ANY, 0, "{s:I s:[s] s:i}",
                                   "id", id, "keys", "eventlog", "flags", 0);
 }

@@ -15,8 +15,15 @@ struct Policy {
   uint64_t sample = UINT64_MAX;   // of all jobs those whose hash is at most this
   bool choose_run = true;
   bool summary = true;
-  string_view run = "tailrace-runs/{name}-{jobid}";
+  string_view run;  // the template; empty: not configured
   string_view tags, library, journal_dir, block_age, propagate, detail;
+
+  // The template for a job that requested tracing, or that is traced with all others: of whom did not ask, the working
+  // directory gets no files of ours.
+  string_view run_for(bool requested) const {
+    if (!run.empty()) return run;
+    return requested ? "tailrace-runs/{name}-{jobid}" : "{home}/tailrace-runs/{name}-{jobid}";
+  }
 
   // Whether a job that requested nothing is traced where all are.
   bool selects(string_view name, string_view partition, uint32_t job) const;

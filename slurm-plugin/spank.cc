@@ -142,7 +142,7 @@ void describe_step(spank_t spank, uint32_t job, uint32_t step, StepWords &words)
   const Options &options = g_plugin.options;
   uint32_t count = 0;
   char **arguments = nullptr, *version = nullptr;
-  words.add("run", policy.run);
+  words.add("run", policy.run_for(options.traced));
   words.add("policy-tags", policy.tags);
   if (policy.choose_run) words.add("asked", options.run);
   words.add("stage", options.stage);

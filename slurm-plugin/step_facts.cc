@@ -56,13 +56,14 @@ std::string file_name(const std::string &given) {
   return text.empty() ? "job" : text;
 }
 
-std::string user_name() {
+// The user's name, or number without one, and home directory, as the user database has them.
+std::pair<std::string, std::string> user_entry() {
   struct passwd entry, *found = nullptr;
   char buffer[16 * 1024];
   const bool known = ::getpwuid_r(::getuid(), &entry, buffer, sizeof buffer, &found) == 0 && found != nullptr;
-  const std::string name = known ? found->pw_name : "";
+  const std::string name = known ? found->pw_name : "", home = known ? found->pw_dir : "";
   const bool usable = !name.empty() && name[0] != '.' && name.find('/') == std::string::npos;
-  return usable ? name : std::to_string(::getuid());
+  return {usable ? name : std::to_string(::getuid()), home[0] == '/' ? home : "/nonexistent"};
 }
 
 void name_job(StepFacts &facts) {
@@ -139,7 +140,9 @@ std::string StepFacts::run() const {
   if (!word("asked").empty()) return word("asked");
   std::string path = word("run");
   replace(path, "{jobid}", family);
-  replace(path, "{user}", user_name());
+  const auto [user, home] = user_entry();
+  replace(path, "{user}", user);
+  replace(path, "{home}", home);
   replace(path, "{cluster}", file_name(variable("SLURM_CLUSTER_NAME")));
   // Last: a name may contain braces.
   replace(path, "{name}", file_name(variable("SLURM_JOB_NAME")));

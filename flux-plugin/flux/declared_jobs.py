@@ -17,7 +17,7 @@ from tailrace.integrations.declared_log import declared_line
 
 TRACE_EVENT = "tailrace.trace"
 DEFAULT_RUN = "tailrace-runs/{{id.f58plain}}"
-_USER = re.compile(r"(?<!\{)\{user\}(?!\})")
+_USER = re.compile(r"(?<!\{)\{(user|home)\}(?!\})")
 _TEMPLATE = re.compile(r"\{\{([a-z0-9.]+)\}\}")
 # The parts of a wait status: wait(2).
 _SIGNAL, _EXIT_SHIFT = 0x7F, 8
@@ -67,7 +67,7 @@ def run_of(job: Job) -> Path | None:
     """The run directory of a traced job; None for an untraced job, and for a directory that only its shell knows.
 
     The directory may be a template (flux-submit(1), MUSTACHE TEMPLATES), relative to the job's working directory. The
-    tags that name the job are expanded, and {user}.
+    tags that name the job are expanded, and {user} and {home}.
     """
     asked = requested(job)
     given = trace_event(job).get("run", (asked or {}).get("run"))
@@ -79,8 +79,8 @@ def run_of(job: Job) -> Path | None:
     names = {"id.f58plain": plain, "id.dec": job.get("number"), "name": job_name(job)}
     # In a job without a UTF-8 locale, f58 is the plain form.
     forms = [{**names, "id": id_, "id.f58": id_, "jobid": id_} for id_ in (str(job["id"]), plain)]
-    user = _user_name(job)
-    template = _USER.sub(lambda match: user, template)
+    of_user = _user(job)
+    template = _USER.sub(lambda match: of_user[match[1]], template)
     cwd = _dig(job.get("jobspec"), "attributes", "system").get("cwd")
     filled = [Path(str(cwd or "/"), _filled(template, names)) for names in forms]
     # Neither raises for a directory out of reach, as a guest's may be.
@@ -90,14 +90,16 @@ def run_of(job: Job) -> Path | None:
     return Path(os.path.realpath(found))
 
 
-def _user_name(job: Job) -> str:
-    """As flux-plugin/job_context.cc names the job's user."""
+def _user(job: Job) -> dict[str, str]:
+    """The name and the home of the job's user, as flux-plugin/job_context.cc has them."""
     user = user_of(job)
     try:
-        name = pwd.getpwuid(user).pw_name if user is not None else ""
+        entry = pwd.getpwuid(user) if user is not None else None
     except KeyError:
-        name = ""
-    return name if name and "/" not in name and name[0] != "." else str(user)
+        entry = None
+    name, home = (entry.pw_name, entry.pw_dir) if entry else ("", "")
+    usable = name and "/" not in name and name[0] != "."
+    return {"user": name if usable else str(user), "home": home if home.startswith("/") else "/nonexistent"}
 
 
 def _filled(template: str, names: Mapping[str, Any]) -> str:

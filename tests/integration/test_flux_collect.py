@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import pwd
 import re
 import signal
 import subprocess
@@ -329,3 +330,14 @@ def test_a_failed_collect_does_not_delay_the_instances_end(start_flux, tmp_path)
     instance.run("job", "urgency", job, "default")
     instance.wait(job)
     assert instance.stop() == 0
+
+
+def test_a_run_below_the_users_home_is_found(start_traced_flux, tmp_path):
+    home = Path(pwd.getpwuid(os.geteuid()).pw_dir)
+    place = "/".join(["{home}", *[".."] * (len(home.parts) - 1), *tmp_path.parts[1:], "{{id.f58plain}}"])
+    instance = start_traced_flux("jobs=all", f"run={place}", cwd=tmp_path)
+    job = instance.submit("cp", "/etc/hostname", "copy")
+    instance.wait(job)
+    collect(instance)
+    run = tailrace.open(tmp_path / plain(job))
+    assert run.declared_tasks["task"].tolist() == run.tasks["task"].tolist() == [plain(job)]

@@ -11,6 +11,7 @@ import pytest
 
 import tailrace
 from support.flux_instance import FluxInstance
+from support.home_runs import runs_in_home
 from tailrace import installation
 
 PAGE = Path(__file__).parents[2] / "docs" / "flux.md"
@@ -68,12 +69,14 @@ def test_a_user_can_follow_the_page(shell, tmp_path):
 def test_an_administrator_can_follow_the_page(shell, flux_program, tmp_path):
     cmake, *commands = blocks("## For an administrator")
     assert cmake.startswith("cmake")
-    shell("\n".join(['eval "$(tailrace flux paths --format shell)"', *commands]))
-    (run,) = (tmp_path / "tailrace-runs").iterdir()
-    opened = tailrace.open(run)
-    assert opened.stages["stage"].dropna().tolist() == ["sim-1"]
-    assert opened.columns.count("tag.cluster") == 1
-    assert opened.declared_tasks["status"].tolist() == ["done"]
+    with runs_in_home() as made:
+        shell("\n".join(['eval "$(tailrace flux paths --format shell)"', *commands]))
+        (run,) = made()
+        opened = tailrace.open(run)
+        assert opened.stages["stage"].dropna().tolist() == ["sim-1"]
+        assert opened.columns.count("tag.cluster") == 1
+        assert opened.declared_tasks["status"].tolist() == ["done"]
+    assert not (tmp_path / "tailrace-runs").exists()
 
 
 def test_the_analysis_can_be_followed(shell, tmp_path):

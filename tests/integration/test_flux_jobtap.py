@@ -13,6 +13,7 @@ import pytest
 from support.flux_instance import clean_environment
 
 EVENT = "tailrace.trace"
+BESIDE_JOB = "tailrace-runs/{{id.f58plain}}"
 
 
 def trace_event(instance, job):
@@ -28,8 +29,8 @@ def load(instance, plugins, *conf, **options):
 
 @pytest.fixture
 def reconfigured(traced_flux, flux_plugins):
-    """Loads the plugin again with KEY=VALUE...; restores it afterwards."""
-    yield lambda *conf: load(traced_flux, flux_plugins, *conf)
+    """Loads the plugin again with KEY=VALUE...; restores it afterwards. Runs are not made in this user's home."""
+    yield lambda *conf: load(traced_flux, flux_plugins, f"run={BESIDE_JOB}", *conf)
     load(traced_flux, flux_plugins)
 
 
@@ -46,7 +47,7 @@ def test_a_traced_job_has_the_event_and_shows_its_stage(traced_flux, flux_plugin
     assert event == {
         "version": 1,
         "library": str(flux_plugins.library),
-        "run": "tailrace-runs/{{id.f58plain}}",
+        "run": BESIDE_JOB,
         "tags": {"workflow": "mummi", "stage": "sim", "round": "3"},
     }
     shown = traced_flux.ask("jobs", "-n", "-o", "{user.trace.stage} {user.trace.result}", job)
@@ -179,6 +180,14 @@ def test_all_jobs_are_traced_unless_opted_out(traced_flux, reconfigured):
     assert trace_event(traced_flux, refusing) is None
 
 
+def test_only_a_job_that_asks_has_its_run_in_its_working_directory(start_traced_flux, tmp_path):
+    instance = start_traced_flux("jobs=all", cwd=tmp_path)
+    others = instance.submit("--urgency=hold", "true")
+    asked = instance.submit("--urgency=hold", "--setattr=user.trace=true", "true")
+    assert trace_event(instance, others)["run"] == "{home}/" + BESIDE_JOB
+    assert trace_event(instance, asked)["run"] == BESIDE_JOB
+
+
 def test_none_is_none(traced_flux, reconfigured):
     reconfigured("jobs=none")
     assert trace_event(traced_flux, traced_flux.submit("--setattr=user.trace.stage=s", "true")) is None
@@ -244,7 +253,8 @@ def test_a_configuration_table_applies_completely_or_not_at_all(start_flux, flux
     def write(text):
         table.write_text(f'[[job-manager.plugins]]\nload = "{flux_plugins.jobtap}"\n{text}')
 
-    write('conf = { workflow = "w" }\n[tailrace]\njobs = "all"\nnames = ["a*"]\nworkflow = "under"\n')
+    load = f'conf = {{ workflow = "w", run = "{BESIDE_JOB}" }}\n'
+    write(load + '[tailrace]\njobs = "all"\nnames = ["a*"]\nworkflow = "under"\n')
     instance = start_flux(options=["-c", table], cwd=tmp_path)
     # The keys of the load override the table.
     assert (settings(instance)["jobs"], settings(instance)["names"], settings(instance)["workflow"]) == (
@@ -268,7 +278,7 @@ def test_jobs_are_chosen_by_queue(start_flux, flux_plugins, tmp_path):
     table = tmp_path / "conf.toml"
     table.write_text(
         f'[[job-manager.plugins]]\nload = "{flux_plugins.jobtap}"\n'
-        '[tailrace]\njobs = "all"\nqueues = ["batch"]\n[queues.batch]\n[queues.debug]\n'
+        f'[tailrace]\njobs = "all"\nrun = "{BESIDE_JOB}"\nqueues = ["batch"]\n[queues.batch]\n[queues.debug]\n'
     )
     instance = start_flux(options=["-c", table], cwd=tmp_path)
     instance.run("queue", "start", "--all")

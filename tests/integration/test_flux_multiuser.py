@@ -380,7 +380,7 @@ def test_the_owners_jobs_are_traced_beside_the_guests(instance, place):
 
 
 def test_guests_are_untraced_where_the_configuration_excludes_them(start, home, place):
-    instance, owner = start("jobs=all", "guests=false")
+    instance, owner = start("jobs=all", "guests=false", "run=tailrace-runs/{{id.f58plain}}")
     assert as_user(instance, GUEST, "run", STAGE, "cp", "in", "out", cwd=home).stderr == ""
     assert not (home / "tailrace-runs").exists()
     desk = Path(tempfile.mkdtemp(dir=place))

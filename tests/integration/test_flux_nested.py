@@ -275,7 +275,8 @@ def test_the_inner_instances_own_configuration_applies(traced_flux, flux_plugins
 
 def test_an_instance_with_conf_alone_in_an_untraced_job(traced_flux, flux_plugins, batch, work):
     conf = work / "conf.toml"
-    conf.write_text(f'[[job-manager.plugins]]\nload = "{flux_plugins.jobtap}"\n[tailrace]\njobs = "all"\n')
+    policy = 'jobs = "all"\nrun = "tailrace-runs/{{id.f58plain}}"'
+    conf.write_text(f'[[job-manager.plugins]]\nload = "{flux_plugins.jobtap}"\n[tailrace]\n{policy}\n')
     folder = f"{flux_plugins.rc_folder}"
     _, _, trace = batch("flux run cp in out", f"--conf={conf}", env={"FLUX_SHELL_RC_PATH": folder})
     assert trace.tags(trace.of(work / "out"), "stage") == {("cp",)}

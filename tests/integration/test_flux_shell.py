@@ -470,7 +470,7 @@ flux.Flux().rpc("job-manager.post-event.post", json.loads(sys.argv[1])).get()
 
 
 def test_an_event_of_another_version_leaves_the_job_untraced(traced_flux, work):
-    job = traced_flux.submit(f"--cwd={work}", "--urgency=hold", "cp", "in", "out")
+    job = traced_flux.submit(f"--cwd={work}", "--urgency=hold", "-o", "verbose", "cp", "in", "out")
     number = int(traced_flux.ask("job", "id", "--to=dec", job))
     for context in ({"version": 2}, {"version": "1"}):
         event = {"id": number, "name": "tailrace.trace", "context": context}
@@ -480,3 +480,14 @@ def test_an_event_of_another_version_leaves_the_job_untraced(traced_flux, work):
     done = traced_flux.run("job", "attach", job, check=False)
     assert done.returncode == 0
     assert "not traced: the event tailrace.trace is of another version" in done.stderr
+
+
+def test_a_fault_is_said_to_who_asked_and_to_nobody_else(start_traced_flux, tmp_path):
+    instance = start_traced_flux("jobs=all", "run=/proc/none", cwd=tmp_path)
+    said = [
+        instance.run("run", *words, "echo", "fine").stderr
+        for words in ([], ["--setattr=user.trace=true"], ["-o", "verbose"])
+    ]
+    assert said[0] == ""
+    for text in said[1:]:
+        assert "not traced: can't create the run directory /proc/none" in text

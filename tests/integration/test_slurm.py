@@ -15,6 +15,7 @@ import pytest
 
 import tailrace
 from support.commands import TAILRACE, run_cli
+from support.home_runs import runs_in_home
 from support.run_files import Trace, read_declared
 from support.slurm_cluster import wait_until
 
@@ -311,6 +312,15 @@ def test_a_facilitys_policy(cluster, tmp_path):
     cluster.run("srun", "--trace", "--trace-run=mine", "true", cwd=tmp_path)
     assert not (tmp_path / "mine").exists()
     assert (tmp_path / "fixed/trace").is_dir()
+
+
+def test_the_working_directory_of_a_job_that_did_not_ask_stays_as_it_is(cluster, tmp_path):
+    cluster.configure("jobs=all")
+    with runs_in_home() as made:
+        cluster.run("srun", "-J", "unasked", "true", cwd=tmp_path)
+        assert [run.name.partition("-")[0] for run in made()] == ["unasked"] and not [*tmp_path.iterdir()]
+    cluster.run("srun", "--trace", "-J", "asked", "true", cwd=tmp_path)
+    assert [path.name.partition("-")[0] for path in (tmp_path / "tailrace-runs").iterdir()] == ["asked"]
 
 
 def test_what_cant_be_traced_runs_untraced(cluster, tmp_path):
