@@ -159,11 +159,11 @@ class Run(Events):
     def info(self) -> dict[str, Any]:
         """An overview of the run, JSON-ready: path, run_id, command (None: jobs share the run), jobs (those), created,
         foreign (format, title and notes of another tracer's trace; None: it is ours), hosts, trace_files, processes,
-        blocks, events, totals (lines of them, docs/trace-format.md), totals_since_ns (of the first such block; None: full
-        detail), sealing_ns and self_sealing_ns (processor time of sealing, by sealers and by the processes), t0_ns,
-        t1_ns, compressed_bytes, raw_bytes, read_bytes, written_bytes, contexts, workflows, stages,
-        tasks, declared_tasks, declared_problems, outcomes (status -> declared tasks), outcome (the same and the end of
-        the command in words, "" where all went well), losses (list of cause, unit, count), coverage (ledger.totals).
+        blocks, events, totals (lines of them, docs/trace-format.md), totals_since_ns (of the first such block; None:
+        full detail), sealing_ns and self_sealing_ns (processor time of sealing, by sealers and by the processes),
+        t0_ns, t1_ns, compressed_bytes, raw_bytes, read_bytes, written_bytes, contexts, workflows, stages, tasks,
+        declared_tasks, declared_problems, outcomes (status -> declared tasks), outcome (the same and the end of the
+        command in words, "" where all went well), losses (list of cause, unit, count), coverage (ledger.totals).
         Reads no events."""
         ((blocks, events, totals, since, t0, t1, raw, read, written, sealing, self_sealing),) = self._catalogue.rows(
             "SELECT count(*), coalesce(sum(calls), 0), coalesce(sum(totals), 0),"

@@ -11,6 +11,7 @@ file) gets a class, by the first rule that fits:
        synchronisation (`SYNCHRONISATION`)                                               -> system
     4. files that the workflow manager declared as an input or output                    -> data
        files that it keeps for itself (`MANAGER_FILES`, and what it declared as its own)  -> manager
+       files that its servers write and nobody else uses (`MANAGER_PROGRAMS`)             -> manager
     5. byte-compiled caches (__pycache__, .pyc)                                           -> software
     6. a write, or a file written in this run                                             -> data
     7. configuration of the machine: `SYSTEM_PATHS` (/etc, locales, time zones, ...)            -> system
@@ -87,6 +88,13 @@ MANAGER_FILES = re.compile(
 store of objects, which has its full size from the start; the caches of Work Queue's and TaskVine's workers, and Parsl's
 functions, arguments and results in their tasks' directories. What tasks write in a manager's directory (Snakemake's
 shadow directories, Nextflow's work directories, those of Work Queue's tasks) is data."""
+MANAGER_PROGRAMS = re.compile(
+    r"flux-(broker|module-exec)|slurm(ctld|d|dbd)|pbs_(server|comm|sched)|raylet|gcs_server|catalog_server"
+    r"|condor_(collector|master|negotiator|schedd|startd)"
+)
+"""Servers of managers, in which nobody else's code runs: the databases, logs and states that they write are their own,
+wherever the user has put them. Not those that write what tasks print or move their files (flux-shell, slurmstepd,
+condor_shadow, workers)."""
 TASK_LOGS = re.compile(r"/task_logs/")
 """What Parsl's tasks print, in Parsl's directory."""
 CACHES = re.compile(r"/__pycache__/|\.py[co]$")
@@ -271,6 +279,7 @@ def _settled(
     managed = left.below(directory.rstrip("/") + "/" for directory in inputs.manager) | left.found(MANAGER_FILES)
     managed |= left.any_of(inputs.manager)
     left.decide(managed & ~left.found(TASK_LOGS), MANAGER)
+    left.decide((written & ~_used_by_others(bursts, programs, len(paths)))[left.at], MANAGER)
     left.decide(left.found(CACHES), SOFTWARE)
     left.decide(written[left.at], DATA)
     left.decide(left.found(SYSTEM_PATHS), SYSTEM)
@@ -280,6 +289,14 @@ def _settled(
     special |= left.any_of(sorted(code))
     left.decide(~special, DATA)
     return left.out
+
+
+def _used_by_others(bursts: pd.DataFrame, programs: Sequence[Program], files: int) -> npt.NDArray[np.bool_]:
+    """Whether a program that is none of `MANAGER_PROGRAMS` reads or writes each file."""
+    of_server = np.array([MANAGER_PROGRAMS.fullmatch(p.name) is not None for p in programs], dtype=np.bool_)
+    out = np.zeros(files, dtype=np.bool_)
+    out[bursts["file"].to_numpy()[~of_server[bursts["who"].to_numpy()]]] = True
+    return out
 
 
 def _by_reader(path: str, reader: Program, imported: set[str], inputs: RuleInputs) -> int:

@@ -21,6 +21,31 @@ class TestClasses:
         return {(int(p), str(f)): file_classes.CLASSES[c] for p, f, c in zip(who, paths, m.cls, strict=True)}
 
     @pytest.mark.parametrize(
+        ("server", "other", "wanted"),
+        [
+            ("flux-broker", "", "manager"),
+            ("flux-broker", "slurmctld", "manager"),
+            ("flux-broker", "cat", "data"),
+            ("flux-shell", "", "data"),
+            ("flux-broker-2", "", "data"),
+        ],
+    )
+    def test_what_only_managers_servers_write_and_read_is_theirs(self, server: str, other: str, wanted: str) -> None:
+        story = Story()
+        story.process(1, f"/opt/bin/{server}")
+        story.write("/scratch/ada/state/content.sqlite", 0, 100, pid=1)
+        if other:
+            story.process(2, f"/opt/bin/{other}")
+            story.read("/scratch/ada/state/content.sqlite", 0, 100, pid=2)
+        assert set(self.classes(story).values()) == {wanted}
+
+    def test_what_a_managers_server_only_reads_is_not_its_own(self) -> None:
+        story = Story()
+        story.process(1, "/opt/bin/flux-broker")
+        story.read("/scratch/ada/mesh", 0, 100, pid=1)
+        assert set(self.classes(story).values()) == {"data"}
+
+    @pytest.mark.parametrize(
         ("exe", "argv", "path", "wanted"),
         [
             ("/usr/bin/python3.11", "python3 x.py", "/usr/lib/python3.11/os.py", "data"),
