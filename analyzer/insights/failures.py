@@ -2,8 +2,8 @@
 
     outcomes (model/outcomes.py) + declared dependencies + accesses -> failures() -> [Failure], the largest first
 
-Invariants: a failed task is in one group, of which there are at most `MOST`; a task that never ran counts for every
-group on which it depends.
+Invariants: a failed task is in one group; a task that never ran counts for every group on which it depends. After `FEW`
+groups the others are one: a run in which much fails, or is made to, has findings about its data, too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from tailrace.analyzer.util.types import Bools
 
 EVIDENCE = 5
 """Tasks and processes whose last files are looked up."""
-MOST = 20
+FEW = 3
+"""Groups that stand for themselves, if there are more than one besides."""
 LAST_FILES = 3
 LONGEST_ERROR = 160
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|[0-9]+")
@@ -35,16 +36,18 @@ Task = tuple[str, str]
 
 @dataclass(frozen=True, repr=False)
 class Failure(Tabular):
-    """Tasks of a stage that ended in the same way.
+    """Tasks of a stage that ended in the same way; the last one may be the rest, of several such groups.
 
     tasks: rows of `outcomes.table`, seen (whether it left events; such tasks are first) and files (of the first
         `EVIDENCE`: the last ones, the last first).
-    error: the first line of the first one's error; blocked: how many tasks never ran for it.
+    error: the first line of the first one's error; blocked: how many tasks never ran for it; ways: how many groups it
+        is of.
     """
 
     tasks: pd.DataFrame
     error: str
     blocked: int
+    ways: int = 1
 
 
 def failures(inputs: Inputs) -> list[Failure]:
@@ -65,15 +68,20 @@ def failures(inputs: Inputs) -> list[Failure]:
         for _, group in failed.groupby(["workflow", "stage", "status", "kind"], sort=False)
     ]
     groups.sort(key=lambda pair: -(len(pair[0]) + pair[1]))
-    return [_failure(inputs, group, blocked) for group, blocked in groups[:MOST]]
+    apart = groups if len(groups) == FEW + 1 else groups[:FEW]
+    found = [_failure(inputs, group, blocked) for group, blocked in apart]
+    if others := [group for group, _ in groups[len(apart) :]]:
+        rest = pd.concat(others)
+        found.append(_failure(inputs, rest, len(_reached(outcomes.task_keys(rest), behind)), len(others)))
+    return found
 
 
-def _failure(inputs: Inputs, group: pd.DataFrame, blocked: int) -> Failure:
+def _failure(inputs: Inputs, group: pd.DataFrame, blocked: int, ways: int = 1) -> Failure:
     rows = group.iloc[np.argsort((group["at"] < 0).to_numpy(), kind="stable")]
     files = [_last_files(inputs, inputs.of_who == at) if at >= 0 else [] for at in rows["at"].head(EVIDENCE)]
     files += [[]] * (len(rows) - len(files))
     shown = rows.assign(files=pd.Series(files, index=rows.index, dtype=object), seen=rows["at"] >= 0)
-    return Failure(shown, first_line(str(rows["error"].iat[0])), blocked)
+    return Failure(shown, first_line(str(rows["error"].iat[0])), blocked, ways)
 
 
 def first_line(error: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -257,6 +258,28 @@ def test_failures_come_first_and_those_with_most_lost_tasks_before_the_others() 
     assert [(row.kind, row.count) for row in rows[:2]] == [("failed tasks", 4), ("failed tasks", 1)]
     assert rows[1].title == "b1 timed out: AppTimeout"
     assert rows[1].query == "tailrace.open('/runs/story').outcomes", "it left no events to be queried"
+
+
+@pytest.mark.parametrize("others", [3, 4, 30])
+def test_failures_in_many_ways_are_few_findings_and_none_is_left_out(others: int) -> None:
+    """Each way would hide a finding about the data, of which a report shows ten in all."""
+    ways = [
+        ended(f"s{n}x{n}", "killed" if n % 2 else "failed", f"cause {'ghijklmnop'[n % 10] * (n + 1)}")
+        for n in range(others)
+    ]
+    rows = [row for row in insights(failed_tasks(*ways)).findings() if row.about == "failure"]
+    assert len(rows) == 4
+    assert sum(row.count for row in rows) == others + 4
+    folded = others - 2
+    if folded == 1:
+        assert "other ways" not in rows[-1].title
+        return
+    told = re.fullmatch(r"(\d+) more tasks ended in (\d+) other ways \((.*)\): (.*)", rows[-1].title)
+    assert told is not None, rows[-1].title
+    assert [int(told[1]), int(told[2]), sum(map(int, re.findall(r"\d+", told[3])))] == [folded] * 3
+    named = told[4].split(", ")
+    assert len({*named} - {"..."}) == min(folded, 5) and ("..." in named) == (folded > 5)
+    assert rows[-1].query == "tailrace.open('/runs/story').outcomes"
 
 
 def test_a_process_that_crashed_is_found_though_the_command_went_on() -> None:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import pkgutil
 from importlib import import_module
+from math import inf
+from operator import itemgetter
 
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import FAILURE, RANK, Finding, Rule
@@ -33,13 +35,15 @@ def ranked(found: Analyses) -> Findings:
     quality.
 
     Among those about the same, what is drawn from tasks that were wholly seen comes before the rest. Bytes count as
-    the time that the run's own I/O took for so many, failures by the tasks that have no result.
+    the time that the run's own I/O took for so many, failures by the tasks that have no result; of one kind they are in
+    the order of their rule, since the last one may be the sum of many small ones.
     """
-    findings = [finding for rule in RULES for finding in rule.findings(found)]
     rate = stages.io_ns(found.inputs.m) / found.moved_bytes if found.moved_bytes else 0.0
-
-    def key(f: Finding) -> tuple[int, bool, float, str, str]:
-        cost = f.count if f.about == FAILURE else f.cost_ns + f.cost_bytes * rate
-        return RANK[f.about], bool(f.doubts), -cost, f.kind, f.title
-
-    return Findings(sorted(findings, key=key))
+    keyed: list[tuple[tuple[int, bool, float, str, int], Finding]] = []
+    for rule in RULES:
+        most = inf
+        for place, f in enumerate(rule.findings(found)):
+            most = min(most, f.count)
+            cost = most if f.about == FAILURE else f.cost_ns + f.cost_bytes * rate
+            keyed.append(((RANK[f.about], bool(f.doubts), -cost, f.kind, place), f))
+    return Findings(f for _, f in sorted(keyed, key=itemgetter(0)))

@@ -16,13 +16,13 @@ TABLE = "tailrace.open({run}).outcomes"
 
 
 def find(found: Analyses) -> Iterator[Match]:
-    """A match for the tasks of a stage that ended in the same way with the same error."""
+    """A match for the tasks of a stage that ended in the same way with the same error; in the end one for the rest."""
     for failure in found.failures:
         first = failure.tasks.iloc[0]
         yield Match(
-            title=_title(found, failure),
+            title=_title(found, failure) if failure.ways == 1 else _rest(found, failure),
             names={"task": str(first["task"])},
-            query="" if first["seen"] else TABLE,
+            query="" if first["seen"] and failure.ways == 1 else TABLE,
             count=len(failure.tasks) + failure.blocked,
             evidence=_evidence(found, failure.tasks),
         )
@@ -43,6 +43,17 @@ def _title(found: Analyses, failure: Failure) -> str:
     if first["files"]:
         parts.append(f"; last files: {', '.join(first['files'])}")
     return "".join(parts)
+
+
+def _rest(found: Analyses, failure: Failure) -> str:
+    """The title of what failed in several ways: how many ended how, and a task of each of the largest groups."""
+    number = failure.tasks["status"].map(WORDS).value_counts(sort=False)
+    kinds = ", ".join(f"{n:,} {words}" for words, n in number.items())
+    groups = failure.tasks.drop_duplicates(["workflow", "stage", "status", "kind"])
+    first = [found.called(row) for _, row in groups.head(EVIDENCE).iterrows()] + ["..."] * (len(groups) > EVIDENCE)
+    never = f"; {count_text(failure.blocked, 'task')} never ran for them" if failure.blocked else ""
+    tasks = count_text(len(failure.tasks), "more task")
+    return f"{tasks} ended in {failure.ways} other ways ({kinds}): {', '.join(first)}{never}"
 
 
 def _evidence(found: Analyses, tasks: pd.DataFrame) -> list[Row]:
@@ -66,8 +77,8 @@ RULE = Rule(
     definition=(
         "The workflow manager declared that a task ended without a result. Tasks of a stage that ended in the same way,"
         " with errors that differ only in numbers, are one finding; with it are counted the tasks that never ran"
-        " because they depend on one of them, directly or over others. The last files are those that the task read or"
-        " wrote last."
+        " because they depend on one of them, directly or over others. Beyond the three largest ones the others are one"
+        " finding together. The last files are those that the task read or wrote last."
     ),
     advice="Look at the task's last calls, mend the cause, and run it again with the tasks that depend on it.",
     source="The workflow manager's own word (docs/declared-dag.md), and the trace",
