@@ -291,7 +291,7 @@ int on_new(flux_plugin_t *p, const char *, flux_plugin_arg_t *args, void *) {
   if (!read_job(args, job, &job_state) || (job_state & kTooLate)) return 0;
   if (judge(p, job, event, fault) != Verdict::kTrace || was_posted(p, kEventName)) return 0;
   // Not yet shown: on_state does that.
-  if (state_of(p)->policy.posts_memo()) annotate(args, with_stage(event).get());
+  if (state_of(p)->policy.posts_memo() && asks_for_tracing(job.jobspec)) annotate(args, with_stage(event).get());
   if (is_restored(p, job_state)) {
     post_unless_posted_before(p, job.id, static_cast<Json &&>(event));
   } else {
@@ -382,12 +382,16 @@ bool read_traced_job(flux_plugin_t *p, flux_plugin_arg_t *args, Job &job, Json &
 }
 
 // When the job is submitted, else when it runs: what was said of a job that waits is forgotten at a restart, and what is
-// said before job-list runs again is lost.
+// said before job-list runs again is lost. Of a job that did not ask nothing is said before its end, since the alloc
+// event repeats all annotations.
 int on_state(flux_plugin_t *p, const char *, flux_plugin_arg_t *args, void *) {
   static char shown[] = "tailrace::shown";
   Job job;
   Json event;
-  if (flux_jobtap_job_aux_get(p, FLUX_JOBTAP_CURRENT_JOB, shown) || !read_traced_job(p, args, job, event)) return 0;
+  if (flux_jobtap_job_aux_get(p, FLUX_JOBTAP_CURRENT_JOB, shown) || !read_traced_job(p, args, job, event) ||
+      !asks_for_tracing(job.jobspec)) {
+    return 0;
+  }
   annotate(args, with_stage(event).get());
   flux_jobtap_job_aux_set(p, FLUX_JOBTAP_CURRENT_JOB, shown, shown, nullptr);
   return 0;

@@ -167,6 +167,11 @@ bool read_request(const json_t *jobspec, bool plain, Request &out, Writer &fault
   return json_object_size(out.tags.get()) == 0 || check_tags(out.tags.get(), fault);
 }
 
+bool asks_for_tracing(const json_t *jobspec) {
+  const json_t *trace = member(member(member(jobspec, "attributes"), "user"), "trace");
+  return trace && !json_is_false(trace);
+}
+
 int find_initial_program(const json_t *command, int &unknown) {
   int n = static_cast<int>(json_array_size(command)), i = 2;
   while (i < n) {

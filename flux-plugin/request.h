@@ -18,6 +18,9 @@ struct Request {
 // false and writes a sentence that names the attribute and the rule.
 bool read_request(const json_t *jobspec, bool plain, Request &out, Writer &fault);
 
+// Whether attributes.user.trace requests tracing, be it well or not.
+bool asks_for_tracing(const json_t *jobspec);
+
 // The canonical form of an object of tags (string or integer values). On a broken rule returns false and writes a
 // sentence.
 bool encode_tags(const json_t *tags, Writer &out, Writer &fault);

@@ -145,8 +145,8 @@ void judge_without_jobtap(flux_plugin_t *p, JobContext &context) {
   }
 }
 
-const json_t *request_of(const json_t *jobspec) {
-  return member(member(member(jobspec, "attributes"), "user"), "trace");
+bool refuses(const json_t *jobspec) {
+  return json_is_false(member(member(member(jobspec, "attributes"), "user"), "trace"));
 }
 
 void receive_eventlog(flux_plugin_t *p, State &state) {
@@ -447,9 +447,8 @@ void request_eventlog(flux_plugin_t *p, flux_shell_t *shell) {
     destroy_state(state);
     return;
   }
-  const json_t *request = request_of(jobspec);
-  state->job.is_asked_for = request && !json_is_false(request);
-  if (json_is_false(request)) return;
+  state->job.is_asked_for = asks_for_tracing(jobspec);
+  if (refuses(jobspec)) return;
   state->eventlog = flux_rpc_pack(flux_shell_get_flux(shell), "job-info.lookup", FLUX_NODEID_ANY, 0, "{s:I s:[s] s:i}",
                                   "id", id, "keys", "eventlog", "flags", 0);
 }

@@ -184,6 +184,8 @@ def test_only_a_job_that_asks_has_its_run_in_its_working_directory(start_traced_
     instance = start_traced_flux("jobs=all", cwd=tmp_path)
     others = instance.submit("--urgency=hold", "true")
     asked = instance.submit("--urgency=hold", "--setattr=user.trace=true", "true")
+    # The alloc event repeats annotations: those of a job that did not ask are as without us.
+    assert instance.ask("jobs", "-no", "{annotations}", others) == ""
     assert trace_event(instance, others)["run"] == "{home}/" + BESIDE_JOB
     assert trace_event(instance, asked)["run"] == BESIDE_JOB
 
