@@ -62,6 +62,19 @@ Context *context_of(tailrace_context id) {
   return find_context(id);
 }
 
+// What a task does before its first call, and after its last one, is the task's, too: both ends are events.
+void tell_begin(Thread *t, Context *c) {
+  if (!c->entered.exchange(1, std::memory_order_relaxed)) record_context(t, Fn::kEnter, c);
+}
+
+void end_context(Thread *t, uint32_t id) {
+  Context *c = context_of(id);
+  if (!c || c->finished.load(std::memory_order_relaxed)) return;
+  record_context(t, Fn::kLeave, c);
+  Locked lock(g_wiped.table);
+  finish_context(c);
+}
+
 }  // namespace
 
 TAILRACE_API int tailrace_active() { return enter() != nullptr; }
@@ -69,10 +82,11 @@ TAILRACE_API const char *tailrace_version() { return TAILRACE_VERSION; }
 TAILRACE_API const char *tailrace_build_info() { return build_info(); }
 
 TAILRACE_API tailrace_context tailrace_context_enter(const char *tags) {
-  if (!tags || !enter()) return 0;
-  Context *c = make_context(tags);
+  Thread *t = tags ? enter() : nullptr;
+  Context *c = t ? make_context(tags) : nullptr;
   if (!c) return 0;
   tailrace_context_switch(c->id);
+  tell_begin(t, c);
   return c->id;
 }
 
@@ -92,10 +106,7 @@ TAILRACE_API tailrace_context tailrace_context_switch(tailrace_context id) {
 TAILRACE_API void tailrace_context_finish(tailrace_context id) {
   Thread *t = enter();
   if (!t) return;
-  {
-    Locked lock(g_wiped.table);
-    if (Context *c = find_context(id)) finish_context(c);
-  }
+  end_context(t, id);
   // A block of the few records of a short task costs more than the task.
   if (is_worth_a_block(t) || is_due_for_sealing(t)) pass_on(t);
 }
@@ -105,11 +116,13 @@ TAILRACE_API void tailrace_context_finish(tailrace_context id) {
 
 // Like tailrace_context_enter(). The context, and in the upper half the one before; 0 as there.
 TAILRACE_API uint64_t tailrace_scope_begin(const char *tags) {
-  if (!tags || !enter()) return 0;
+  Thread *t = tags ? enter() : nullptr;
+  if (!t) return 0;
   const uint64_t outer = current_context()->id;
   Context *c = make_context(tags);
   if (!c) return 0;
   t_context = c;
+  tell_begin(t, c);
   return outer << 32 | c->id;
 }
 
@@ -117,11 +130,8 @@ TAILRACE_API uint64_t tailrace_scope_begin(const char *tags) {
 TAILRACE_API int tailrace_scope_end(uint64_t scope, int finish) {
   Thread *t = enter();
   if (!t) return 0;
-  {
-    Locked lock(g_wiped.table);
-    if (Context *c = finish ? find_context(static_cast<uint32_t>(scope)) : nullptr) finish_context(c);
-    t_context = find_context(static_cast<uint32_t>(scope >> 32));
-  }
+  if (finish) end_context(t, static_cast<uint32_t>(scope));
+  t_context = context_of(static_cast<uint32_t>(scope >> 32));
   return is_worth_a_block(t) || (finish && is_due_for_sealing(t));
 }
 

@@ -75,6 +75,41 @@ def test_threads_side_by_side_stay_apart_and_hand_their_tags_on(tmp_path, run_tr
             assert trace.tags(trace.of(tmp_path / f"{name}{number}", WRITES), "task") == {(str(number),)}, name
 
 
+def test_a_task_begins_and_ends_with_its_scope_whatever_calls_it_makes(tmp_path, run_traced):
+    trace = run_traced("""
+        import time
+
+        with scope(stage="s", task="computes"):
+            begun = time.time_ns()
+            sum(range(1_000_000))
+            open("own", "w").write("x")
+            sum(range(1_000_000))
+            ended = time.time_ns()
+        with scope(stage="s", task="makes no call"):
+            pass
+        open("times", "w").write(f"{begun} {ended}")
+    """)
+    begun, ended = map(int, (tmp_path / "times").read_text().split())
+    times = {
+        (event["args"]["task"], event["name"]): int(event["ts"]) * 1000 + int(event["args"]["ns"])
+        for event in trace.events
+        if event["name"] in ("enter", "leave")
+    }
+    assert times["computes", "enter"] <= begun and ended <= times["computes", "leave"]
+    assert times["makes no call", "enter"] <= times["makes no call", "leave"]
+    assert len(times) == 4
+
+
+def test_a_scope_that_is_entered_again_began_once(tmp_path, run_traced):
+    """As the steps of a coroutine, and threads under the tags of a stage."""
+    trace = run_traced("""
+        for step in range(3):
+            with scope(stage="s"):
+                open("own", "a").write("x")
+    """)
+    assert [event["args"]["stage"] for event in trace.events if event["name"] in ("enter", "leave")] == ["s"]
+
+
 def test_ending_a_scope_without_a_task_keeps_others_of_the_same_tags(tmp_path, run_traced):
     trace = run_traced("""
         import threading

@@ -51,7 +51,7 @@ Context *intern_context(string_view tags, Context *base) {
   if (!page) page = static_cast<Context **>(arena_allocate(1024 * sizeof(Context *)));
   void *memory = arena_allocate(sizeof(Context) + tags.size());
   if (!page || !memory) return nullptr;
-  auto *c = new (memory) Context{id, {0}, static_cast<uint32_t>(tags.size()), bucket, base, {nullptr}, {}, {0}};
+  auto *c = new (memory) Context{id, {0}, {0}, static_cast<uint32_t>(tags.size()), bucket, base, {nullptr}, {}, {0}};
   if (!base) c->base = c;
   memcpy(c->text, tags.data(), tags.size());
   c->recorded = c->tags();

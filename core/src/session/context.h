@@ -12,6 +12,7 @@ namespace tailrace {
 struct Context {
   uint32_t id;
   std::atomic<uint32_t> finished;  // its task is over: threads that still have it record as the root
+  std::atomic<uint32_t> entered;   // a thread has said that it begins
   uint32_t tags_bytes;
   Context *next;  // in its bucket, newest first
   Context *base;  // without the regions that this process has begun: the context itself, where it is none's

@@ -277,6 +277,21 @@ Slot *record_region(Thread *t, const RegionRecord &r, uint64_t t0, uint64_t t1) 
   }
 }
 
+void record_context(Thread *t, Fn fn, const Context *context) {
+  Event e;
+  e.fn = fn;
+  const uint64_t now = now_ticks();
+  for (;;) {
+    const uint32_t epoch = t->epoch;
+    if (t->contexts[context->id % kContextCache] != context->id) write_context(t, context);
+    Slot *s = fill(t, e, now, now, context);
+    if (!s) return;
+    if (t->epoch != epoch) continue;
+    s->mark.store(make_mark(static_cast<uint16_t>(fn), static_cast<uint16_t>(epoch)), std::memory_order_release);
+    return;
+  }
+}
+
 void pass_on_when_due(Thread *t, uint64_t now) {
   if (__builtin_expect(t->segment && now > t->deadline_ticks, 0)) pass_on(t);
 }

@@ -69,6 +69,8 @@ void record_above(const Call &call, uint64_t t1, Event event, const NamedFile *f
                   string_view members = {});
 // A call without a file.
 void record_plain(const Call &call, Fn fn, int64_t ret);
+// Now, in a context: it begins, or ends. Without a stack, and it never seals because the thread's records are due.
+void record_context(Thread *t, Fn fn, const Context *context);
 
 // A call that closes a descriptor. Made before the real call: another thread may open the number right after it.
 class Closing {
