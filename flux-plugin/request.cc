@@ -140,7 +140,7 @@ bool encode_tags(const json_t *tags, Writer &out, Writer &fault) {
   TagSet set;
   size_t at;
   // Of a process that may be in a region.
-  if (!parse_tags(pairs.view(), set, at, fault, TagsOf::kCore)) return false;
+  if (!parse_tags(pairs.view(), set, at, fault, TagsOf::kJob)) return false;
   return merge_tags(none, set, out);
 }
 

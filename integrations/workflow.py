@@ -366,7 +366,7 @@ def surrounding_task() -> dict[str, str]:
     """The task of another manager that this process is, as keys of a `task` line; {} where it is none."""
     text = context.setting("TAILRACE_TAGS")
     tags = tag_strings.decode(text) if text else {}
-    return {"parent": tags["task"], "parent_workflow": tags.get("workflow", "")} if "task" in tags else {}
+    return {"parent": tags["task"], "parent_workflow": tags.get("workflow", "")} if tags.get("task") else {}
 
 
 _workflows: weakref.WeakSet[Workflow] = weakref.WeakSet()

@@ -60,6 +60,20 @@ def test_tags_that_were_given_win(traced: Callable[..., Trace], tmp_path: Path) 
     assert tags(trace, tmp_path / "second") == {(None, "mine", "mine-1", None, "7", "0")}
 
 
+def test_a_tag_that_was_given_empty_is_none_of_what_is_started(traced: Callable[..., Trace], tmp_path: Path) -> None:
+    """As a manager's wrapper does for its own programs in a task's environment."""
+    script = """
+    export NXF_TASK_WORKDIR=/work/ab/cdef
+    TAILRACE_TAGS=workflow=w,task= sh -c 'cp in own; sh -c "cp in started"; TAILRACE_TAGS=task=t cp in task'
+    cp in variable
+    """
+    trace = traced("sh", "-c", script, SLURM_JOB_ID="7")
+    assert tags(trace, tmp_path / "own") == {("w", None, None, None, "7", None)}
+    assert tags(trace, tmp_path / "started") == {("w", None, None, None, "7", None)}
+    assert tags(trace, tmp_path / "task") == {("w", None, "t", None, "7", None)}
+    assert tags(trace, tmp_path / "variable") == {(None, None, "ab/cdef", None, "7", None)}
+
+
 def test_settings_in_plain_sight_keep_whose_tags_they_are(traced: Callable[..., Trace], tmp_path: Path) -> None:
     script = "cp in first; SLURM_JOB_ID=8 sh -c 'cp in second'"
     trace = traced("sh", "-c", script, TAILRACE_PROPAGATE="environment", SLURM_JOB_ID="7")

@@ -131,7 +131,7 @@ bool parse_tags(string_view text, TagSet &out, size_t &fault_at, Writer &message
     const char *part = "key";
     if (!fault) {
       string_view value = slice(pair, eq + 1, pair.size() - eq - 1);
-      fault = value_fault(value);
+      fault = value.empty() && of == TagsOf::kCore ? nullptr : value_fault(value);
       part = "value";
       if (!fault && out.find(key)) fault = "is given twice", part = "key";
       if (!fault && out.count == kMaxTagCount) fault = "is one too many: at most 64 tags", part = "key";
@@ -170,6 +170,28 @@ bool merge_tags(const TagSet &base, const TagSet &over, Writer &out) {
     write_canonical_value(all[i].value, out);
   }
   return n <= kMaxTagCount && !out.overflowed() && out.size() - start <= kMaxTagsBytes;
+}
+
+static bool ends_empty(string_view tags, size_t end) { return end > 0 && tags[end - 1] == '='; }
+
+bool has_empty_tags(string_view tags) {
+  for (size_t i = 0; i < tags.size(); ++i) {
+    if (tags[i] == ',' && ends_empty(tags, i)) return true;
+  }
+  return ends_empty(tags, tags.size());
+}
+
+void write_without_empty_tags(string_view tags, Writer &out) {
+  const size_t start = out.size();
+  for (size_t i = 0; i < tags.size();) {
+    size_t end = i;
+    while (end < tags.size() && tags[end] != ',') ++end;
+    if (!ends_empty(tags, end)) {
+      if (out.size() > start) out << ',';
+      out << slice(tags, i, end - i);
+    }
+    i = end + 1;
+  }
 }
 
 void decode_tag_value(string_view encoded, Writer &out) {

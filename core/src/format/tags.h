@@ -31,8 +31,10 @@ struct TagSet {
 // The tag of the application's regions (session/region.h): the path of the innermost one.
 constexpr string_view kRegionTag = "region";
 
-// Who wrote the tags: users may give all but kRegionTag, the core's own have it where they were made in a region.
-enum class TagsOf { kUser, kCore };
+// Who wrote the tags: users may give all but kRegionTag, which those of a job and the core's own have where they were made
+// in a region. In the core's own, which TAILRACE_TAGS is parsed as, an empty value says that there is no such tag,
+// whatever a manager's variables give.
+enum class TagsOf { kUser, kJob, kCore };
 
 // Parses key=value,key=value; a value may be percent-encoded more than needed. On a fault returns false, sets `fault_at`
 // to its position, and writes one sentence that names the key and the rule to `message`.
@@ -41,6 +43,10 @@ bool parse_tags(string_view text, TagSet &out, size_t &fault_at, Writer &message
 // Writes the canonical form of `base` with the tags of `over` replaced or added: false when it breaks the size rules.
 // A try is one of its own task's: where `over` names another task, that of `base` is left out.
 bool merge_tags(const TagSet &base, const TagSet &over, Writer &out);
+
+// Whether a tag of a canonical form is empty; and the form without such tags, which is what a run has.
+bool has_empty_tags(string_view tags);
+void write_without_empty_tags(string_view tags, Writer &out);
 
 // Decodes the percent-encoding.
 void decode_tag_value(string_view encoded, Writer &out);

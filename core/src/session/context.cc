@@ -14,14 +14,29 @@ Context *g_newest[kBuckets];
 Context **g_by_id[1024];  // pages of 1024 pointers
 uint32_t g_count = 0;
 const NameHasher *g_hasher = nullptr;
-char g_hashed[kMaxTagsBytes];  // under the table lock
+char g_given[kMaxTagsBytes], g_hashed[kMaxTagsBytes];  // under the table lock
 
 // Empty without memory: no tags rather than plain ones.
-string_view recorded_form(string_view hashed) {
-  auto *text = static_cast<char *>(arena_allocate(hashed.size() + 1));
+string_view kept(string_view tags) {
+  auto *text = static_cast<char *>(arena_allocate(tags.size() + 1));
   if (!text) return {};
-  put(text, hashed);
-  return {text, hashed.size()};
+  put(text, tags);
+  return {text, tags.size()};
+}
+
+// The tags as the run has them.
+string_view recorded_form(string_view tags) {
+  const bool has_empty = has_empty_tags(tags);
+  Writer given(g_given, sizeof g_given), hashed(g_hashed, sizeof g_hashed);
+  if (has_empty) {
+    write_without_empty_tags(tags, given);
+    tags = given.view();
+  }
+  if (g_hasher) {
+    g_hasher->write_tags(hashed, tags);
+    tags = hashed.view();
+  }
+  return has_empty || g_hasher ? kept(tags) : tags;
 }
 
 }  // namespace
@@ -54,12 +69,7 @@ Context *intern_context(string_view tags, Context *base) {
   auto *c = new (memory) Context{id, {0}, {0}, static_cast<uint32_t>(tags.size()), bucket, base, {nullptr}, {}, {0}};
   if (!base) c->base = c;
   memcpy(c->text, tags.data(), tags.size());
-  c->recorded = c->tags();
-  if (g_hasher) {
-    Writer hashed(g_hashed, sizeof g_hashed);
-    g_hasher->write_tags(hashed, tags);
-    c->recorded = recorded_form(hashed.view());
-  }
+  c->recorded = recorded_form(c->tags());
   page[id & 1023] = c;
   bucket = c;
   g_count = id;

@@ -17,7 +17,7 @@ struct Context {
   Context *next;  // in its bucket, newest first
   Context *base;  // without the regions that this process has begun: the context itself, where it is none's
   std::atomic<struct RegionInContext *> regions;  // those that were begun in it (session/region.h), newest first
-  string_view recorded;                           // the tags as the run has them: hashed, where names are
+  string_view recorded;                           // the tags as the run has them (recorded_form)
   char text[1];
 
   string_view tags() const { return {text, tags_bytes}; }

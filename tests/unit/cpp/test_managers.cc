@@ -41,6 +41,11 @@ std::pair<std::string, std::string> tags(const char *given, const char *inherite
   return {std::string(tags.all), std::string(tags.managed)};
 }
 
+TEST(Managers, AnEmptyTagThatWasGivenTakesAwayWhatTheVariablesGive) {
+  EXPECT_EQ(tags("workflow=w,stage=,task=", "", "stage=s,task=t,try=2,job=j"),
+            std::make_pair(std::string("workflow=w,stage=,task=,job=j"), std::string("job=j")));
+}
+
 TEST(Managers, EachGivesItsTags) {
   EXPECT_EQ(found({"SLURM_JOB_ID=7", "SLURM_JOB_NAME=sim", "SLURM_STEP_ID=0", "SLURM_PROCID=3", "HOME=/root"}),
             "stage=sim,task=7.0,job=7,rank=3");

@@ -104,6 +104,32 @@ TEST(Tags, ABrokenRuleIsNamed) {
   EXPECT_NE(fault(std::string(8193, 'x')).find("8192"), std::string::npos);
 }
 
+std::string without_empty(string_view tags) {
+  char buffer[256];
+  Writer out(buffer, sizeof buffer);
+  write_without_empty_tags(tags, out);
+  EXPECT_EQ(has_empty_tags(tags), out.size() != tags.size());
+  return std::string(out.view());
+}
+
+TEST(Tags, AnEmptyValueOfTheCoresOwnTakesTheTagAway) {
+  TagSet base, over;
+  size_t at;
+  char words[256], merged[256];
+  Writer message(words, sizeof words), out(merged, sizeof merged);
+  ASSERT_TRUE(parse_tags("workflow=w,stage=s,task=t,try=1,x=y", base, at, message));
+  ASSERT_TRUE(parse_tags("task=,stage=", over, at, message, TagsOf::kCore));
+  ASSERT_TRUE(merge_tags(base, over, out));
+  // The tags of what is started say so, too; the run's have it not.
+  EXPECT_EQ(std::string(out.view()), "workflow=w,stage=,task=,x=y");
+  EXPECT_EQ(without_empty(out.view()), "workflow=w,x=y");
+  EXPECT_EQ(without_empty("stage=,task="), "");
+  EXPECT_EQ(without_empty("task=t,x="), "task=t");
+  EXPECT_EQ(without_empty("task=t"), "task=t");
+  EXPECT_EQ(without_empty(""), "");
+  EXPECT_FALSE(parse_tags("task=", over, at, message, TagsOf::kJob));
+}
+
 TEST(Tags, CanonicalOrder) {
   EXPECT_EQ(merge("", "z=1,rank=0,job=j,b=2,task=t,a=3,stage=s,workflow=w,a.b=4,a-b=5"),
             "workflow=w,stage=s,task=t,job=j,rank=0,a=3,a-b=5,a.b=4,b=2,z=1");
