@@ -82,6 +82,7 @@ def insights(
             m,
             table,
             run,
+            declared_workflows=run.declared_workflows,
             declared_tasks=run.declared_tasks,
             declared_tries=run.declared_tries,
             declared_waits=run.declared_waits,

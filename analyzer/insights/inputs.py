@@ -88,6 +88,16 @@ class Inputs(Tabular):
         """From the first event of the run to the last."""
         return self.end_ns - self.start_ns
 
+    @cached_property
+    def of_manager(self) -> Bools:
+        """Whether each task is no task, but a process of a manager's own (model/managers_own.py)."""
+        found = np.zeros(len(self.tasks), dtype=np.bool_)
+        mine = self.m.of_manager
+        if mine.any():
+            found[self.of_who[mine]] = True
+            found[self.of_who[~mine]] = False
+        return found
+
     @property
     def managed(self) -> bool:
         """Whether a workflow manager declared tasks."""
@@ -146,8 +156,8 @@ def inputs_of(
     Args:
         declared: `declared_vs_observed.compare_declared` of the run.
         run: the model's.
-        tables: other tables of the run (declared_tasks, declared_waits, declared_files, declared_deps, outcomes,
-            command_ends, ranks, call_places, declared_tries).
+        tables: other tables of the run (declared_workflows, declared_tasks, declared_waits, declared_files,
+            declared_deps, outcomes, command_ends, ranks, call_places, declared_tries).
     """
     order = Order(m, tables) if run is None else orders.of_run(run, m)
     of_who, tasks = order.of_who, order.tasks.copy()

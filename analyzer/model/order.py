@@ -35,15 +35,18 @@ from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model import dataflow, process_tree
 from tailrace.analyzer.model.dataflow import Model
+from tailrace.analyzer.model.partly_declared import PartlyDeclared
 from tailrace.analyzer.model.process_tree import FORK
 from tailrace.analyzer.util import csr
 from tailrace.analyzer.util.types import Bools, Ints, Row
 
 DATA, INSIDE = "data", "inside"
-DECLARED, AWAITED, IN_TIME, NONE = ORDERS = ("declared", "awaited", "in time", "none")
+DECLARED, AWAITED, UNTOLD, IN_TIME, NONE = ORDERS = ("declared", "awaited", "untold", "in time", "none")
 """What orders two tasks, the strongest first. declared: dependencies, also over other tasks, or one task is inside the
-other. awaited: any other edge. in time: the second was submitted after the first was over, by the manager's one clock;
-a loop that submits slowly does that, too: in the next run they may overlap. none: they overlapped, or could have."""
+other. awaited: any other edge. untold: the manager orders tasks by more than it declares (partly_declared.py), and the
+second began when the first was over. in time: the second was submitted after the first was over, by the manager's one
+clock; a loop that submits slowly does that, too: in the next run they may overlap. none: they overlapped, or could
+have."""
 NEVER = np.iinfo(np.int64).max
 
 Task = tuple[str, str]
@@ -150,6 +153,7 @@ class Order:
         self.parents = parents_of(declared)
         self.repeated = _repeated(declared)
         self._times = _Times(declared, self.parents)
+        self._partly = PartlyDeclared(tables.get("declared_workflows"), declared)
         self._declared = set() if declared is None else _names(declared)
         names = ((str(r.workflow), str(r.task)) if r.task else None for r in self.tasks.itertuples())
         self.names: list[Task | None] = list(names)
@@ -172,6 +176,8 @@ class Order:
                 return DECLARED
             if self.happens_before.before(*ends):
                 return AWAITED
+        if self._partly.may_order(one, other):
+            return UNTOLD
         return IN_TIME if self._submitted_after(one, other) else NONE
 
     def nested(self, one: int, other: int) -> bool:
@@ -185,10 +191,12 @@ class Order:
         return self.names[one] in self.repeated
 
     def apart(self, one: int, other: int) -> bool:
-        """Whether the manager submitted the other task when the first was over, by its clock: no order, but no overlap
-        either."""
+        """Whether the manager submitted the other task when the first was over, by its clock, or may order the two
+        without a word of it: no order that is known, but no overlap either."""
         first, then = self.names[one], self.names[other]
-        return first is not None and then is not None and self._submitted_after(first, then)
+        if first is None or then is None:
+            return False
+        return self._submitted_after(first, then) or self._partly.may_order(first, then)
 
     def _nested(self, one: Task, other: Task) -> bool:
         return one in line_of(other, self.parents) or other in line_of(one, self.parents)
@@ -339,7 +347,7 @@ _orders: weakref.WeakKeyDictionary[AnalyzedRun, Order] = weakref.WeakKeyDictiona
 def of_run(run: AnalyzedRun, m: Model) -> Order:
     """The order of a run with this model, remembered as long as the run lives."""
     if run not in _orders or _orders[run].m is not m:
-        names = ("declared_tasks", "declared_deps", "declared_waits")
+        names = ("declared_workflows", "declared_tasks", "declared_deps", "declared_waits")
         _orders[run] = Order(m, {name: getattr(run, name) for name in names})
     return _orders[run]
 

@@ -46,6 +46,7 @@ STATUS_STYLES = {
 }
 ORDER_WORDS = {
     "none": "that nothing orders",
+    "untold": "its order is not told",
     "in time": "in order this time",
     "awaited": "awaited",
     "declared": "ordered by others",

@@ -93,6 +93,16 @@ def undeclared_in_order() -> FakeRun:
     return story.run(**timed(("x", 0, 12), ("c", 12, 31)))
 
 
+def undeclared_untold() -> FakeRun:
+    """Of a manager that declares files alone: c may have waited for a value of x."""
+    story = Story()
+    task(story, "x", 0, 10, writes="/x")
+    task(story, "c", 20, 30, reads="/x", writes="/c")
+    config = '{"declares": "path inputs and outputs"}'
+    workflows = pd.DataFrame([{"workflow": "w", "manager": "nextflow", "version": "", "config": config}])
+    return story.run(**timed(("x", 0, 12), ("c", 12, 31)), declared_workflows=workflows)
+
+
 def undeclared_awaited() -> FakeRun:
     """y was submitted after a wait for x; c after y, without a wait of its own."""
     story = Story()
@@ -320,6 +330,11 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
         undeclared_in_order,
         "c read 100 B that x wrote; undeclared, but in order this time: c was submitted after x had ended",
     ),
+    "undeclared, order not told": (
+        undeclared_untold,
+        "c read 100 B that x wrote; nextflow declares only path inputs and outputs, so whether it orders the two is"
+        " not known",
+    ),
     "undeclared, but awaited": (
         undeclared_awaited,
         "c read 100 B that x wrote; undeclared, but awaited: x had been waited for before c was submitted",
@@ -391,7 +406,7 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     ),
     "repeated writes": (
         repeated_writes,
-        "2.00 MiB were written over bytes that the same task had written before, most of /d (2.00 MiB)",
+        "2.00 MiB were written over bytes that the same writer had written before, most of /d (2.00 MiB)",
     ),
     "metadata load": (
         metadata_load,
@@ -430,7 +445,7 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     ),
     "repeated reads": (
         files,
-        "6.00 MiB were read again by tasks that had read the same bytes before, most of /mid (6.00 MiB)",
+        "6.00 MiB were read again by what had read the same bytes before, most of /mid (6.00 MiB)",
     ),
     "file copies": (
         file_copies,

@@ -90,8 +90,9 @@ def _event(row: dict[str, Any], hashes: dict[tuple[str, str], str]) -> tw.Line:
 
 
 def _declared(story: FakeRun) -> list[dict[str, Any]]:
-    """A line for each declared task, with its dependencies and files."""
-    out: list[dict[str, Any]] = []
+    """A line for each declared workflow, and one for each task, with its dependencies and files."""
+    rows = story.declared_workflows.to_dict("records")
+    out: list[dict[str, Any]] = [{"type": "workflow", **row, "config": json.loads(row["config"])} for row in rows]
     for task in story.declared_tasks.to_dict("records"):
         task = {key: value for key, value in task.items() if isinstance(value, list | dict) or not pd.isna(value)}
         line = {"type": "task", **{key: task[key] for key in ("workflow", "stage", "task")}, "name": task["task"]}

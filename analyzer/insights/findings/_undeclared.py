@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import Match, more, rows_of
+from tailrace.analyzer.model.order import UNTOLD
+from tailrace.analyzer.model.partly_declared import PartlyDeclared
 from tailrace.analyzer.util.formatting import bytes_text
 
 SOURCE = "The declared DAG compared with the observed one (docs/declared-dag.md)"
@@ -16,7 +18,8 @@ def matches(found: Analyses, order: str, words: str) -> Iterator[Match]:
     """One match for the undeclared dependencies of an order (`order.ORDERS`); it tells of the largest.
 
     Args:
-        words: the end of the sentence about the two tasks and the bytes, with {producer} and {consumer}.
+        words: the end of the sentence about the two tasks and the bytes, with {producer} and {consumer}; of `UNTOLD`
+            also with {manager} and {declares} (partly_declared.py).
     """
     rows = found.declared.undeclared
     rows = rows[rows["order"] == order] if len(rows) else rows
@@ -24,7 +27,11 @@ def matches(found: Analyses, order: str, words: str) -> Iterator[Match]:
         return
     top = rows.iloc[0]
     producer, consumer = found.ends(top.to_dict())
-    said = words.format(producer=producer, consumer=consumer)
+    names = {"producer": producer, "consumer": consumer}
+    if order == UNTOLD:
+        partly = PartlyDeclared(found.inputs.tables.get("declared_workflows"), None)
+        names["manager"], names["declares"] = partly.words(str(top["workflow"]))
+    said = words.format(**names)
     yield Match(
         title=f"{consumer} read {bytes_text(int(top['bytes']))} that {producer} wrote{said}{more(len(rows))}",
         names={"order": order},

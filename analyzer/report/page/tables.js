@@ -144,7 +144,7 @@ const MEANING = {
 };
 
 const ORDERS = {
-  "declared": "ordered by other dependencies", "awaited": "the program waited for the first", "in time": "in order this time, by their times alone", "none": "nothing orders them",
+  "declared": "ordered by other dependencies", "awaited": "the program waited for the first", "untold": "the manager may order them, and doesn't tell", "in time": "in order this time, by their times alone", "none": "nothing orders them",
 };
 
 const taskName = (r, end) => !r[`${end}_stage`] || r[end].includes(r[`${end}_stage`]) ? r[end] : `${r[`${end}_stage`]} ${r[end]}`;
