@@ -82,6 +82,7 @@ class Workflow:
         tags: Mapping[str, str | int] | None = None,
         config: Mapping[str, Any] | None = None,
         own_directories: Iterable[FilePath] = (),
+        own_processes: bool = False,
     ) -> "Workflow":
         """A workflow that begins now, in the process that submits its tasks.
 
@@ -93,9 +94,13 @@ class Workflow:
         tags: further tags of every task.
         config: what the report may show of the manager's configuration, as JSON.
         own_directories: what the manager keeps for itself there is not the workflow's data.
+        own_processes: this process, and what it starts outside of tasks, is the manager's program and none of the
+            user's: nobody is advised on what it reads and writes.
         """
         try:
-            return cls._begun(manager, version, name, run_dir, attach, tags or {}, dict(config or {}), own_directories)
+            own: dict[str, Any] = {"own_directories": [str(Path(path).absolute()) for path in own_directories]}
+            own |= {"own_processes": True} if own_processes else {}
+            return cls._begun(manager, version, name, run_dir, attach, tags or {}, {**(config or {}), **own})
         except Exception as error:
             _log.warning("tailrace: this workflow is not traced: %s", error)
             return cls(manager, None, "-")
@@ -110,14 +115,12 @@ class Workflow:
         attach: bool,
         tags: Mapping[str, str | int],
         config: dict[str, Any],
-        own_directories: Iterable[FilePath],
     ) -> "Workflow":
         directory = _directory(run_dir, attach, tag_value(name))
         if directory is None:
             return cls(manager, None, tag_value(name))
         given = tag_strings.encode(tags)
         workflow = cls(manager, directory, unused_name(directory, tag_value(name)), given, surrounding_task())
-        config["own_directories"] = [str(Path(path).absolute()) for path in own_directories]
         workflow.write("workflow", manager=manager, version=str(version), t_ns=time.time_ns(), config=config)
         workflow.flush()  # so that the next one sees its name
         return workflow

@@ -38,7 +38,8 @@ def workflow_of(dag_id: str) -> Workflow | None:
     workflow = Workflow("airflow", Path(directory), dag_id)
     if claimed(Path(directory), dag_id):
         # Each process writes declarations of its own; that of the first one has the workflow's line.
-        version, config = metadata.version("apache-airflow-core"), {"own_directories": _own_directories()}
+        version = metadata.version("apache-airflow-core")
+        config = {"own_directories": _own_directories(), "own_processes": True}
         workflow.write("workflow", manager="airflow", version=version, t_ns=time.time_ns(), config=config)
         workflow.flush()
     return workflow

@@ -30,7 +30,7 @@ _STATUSES = {"success": "done"}
 def follow(name: str) -> None:
     """Traces this process's jobs from now on, as workflow `name`."""
     execute = JobBase._execute
-    workflow = Workflow.begin("cwltool", metadata.version("cwltool"), name, attach=True)
+    workflow = Workflow.begin("cwltool", metadata.version("cwltool"), name, attach=True, own_processes=True)
     if workflow.active:
         names = _Names()
 

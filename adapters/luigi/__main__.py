@@ -14,5 +14,5 @@ if __name__ == "__main__":
     with _isolated("follow Luigi's tasks"):
         from tailrace.luigi import trace
 
-        trace()
+        trace(own_processes=True)
     luigi_run(sys.argv[1:])

@@ -59,7 +59,14 @@ class _Followed:
         own: list[str] = []
         with _isolated("find Luigi's own files"):
             own.append(str(Path(interface.core().lock_pid_dir).absolute()))
-        self._workflow = Workflow.begin("luigi", metadata.version("luigi"), name, attach=True, own_directories=own)
+        self._workflow = Workflow.begin(
+            "luigi",
+            metadata.version("luigi"),
+            name,
+            attach=True,
+            own_directories=own,
+            own_processes=_own_processes,
+        )
         self._tasks: dict[str, _Task] = {}
         self._required: dict[str, list[Any]] = {}
 
@@ -149,15 +156,16 @@ _of: dict[str, _Followed] = {}
 """By the worker's id: a task's process knows no more of its worker. A process that was forked has its parent's."""
 
 
-_traced = False
+_traced = _own_processes = False
 
 
-def trace() -> None:
+def trace(own_processes: bool = False) -> None:
     """Traces the tasks that Luigi's workers of this process run from now on; again: does nothing. A version of Luigi
-    that runs tasks in another way is one warning, and they run untraced."""
-    global _traced
+    that runs tasks in another way is one warning, and they run untraced. own_processes: this program is Luigi's own."""
+    global _traced, _own_processes
     if _traced:
         return
+    _own_processes = own_processes
     with _isolated("follow Luigi's tasks"):
         replace(f"Luigi {metadata.version('luigi')}", _REPLACED)
         _traced = True

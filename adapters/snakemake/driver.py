@@ -67,6 +67,7 @@ class Driver:
             run_dir=os.environ.get("TAILRACE_RUN") or None,
             attach=True,
             config={"arguments": sys.argv[1:]},
+            own_processes=True,
         )
         if not workflow.active or workflow.directory is None:
             return

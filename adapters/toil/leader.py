@@ -68,7 +68,7 @@ def _begun(name: str, config: Any) -> Workflow | None:
         raise RuntimeError(f"the workers of the batch system {config.batchSystem} are not known to be traced")
     store = str(config.jobStore).removeprefix("file:")
     own = [f"{store}/{folder}" for folder in _OWN] if store.startswith("/") else []
-    return Workflow.begin("toil", metadata.version("toil"), name, attach=True, own_directories=own)
+    return Workflow.begin("toil", metadata.version("toil"), name, attach=True, own_directories=own, own_processes=True)
 
 
 def _finish(workflow: Workflow) -> None:

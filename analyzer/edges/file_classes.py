@@ -12,12 +12,13 @@ file) gets a class, by the first rule that fits:
     4. files that the workflow manager declared as an input or output                    -> data
        files that it keeps for itself (`MANAGER_FILES`, and what it declared as its own)  -> manager
        files that its servers write and nobody else uses (`MANAGER_PROGRAMS`)             -> manager
+       files that only processes of its own read (`of_manager`), of what would be data    -> manager
     5. byte-compiled caches (__pycache__, .pyc)                                           -> software
     6. a write, or a file written in this run                                             -> data
     7. configuration of the machine: `SYSTEM_PATHS` (/etc, locales, time zones, ...)            -> system
     8. shared objects, wherever they are                                                  -> software
     9. the program itself, or a script that a process of this run runs (`_script`)        -> software
-   10. a Python source that the reader imported                                           -> software
+   10. a Python source that the reader imported, Java's archives and classes read by java -> software
    11. outside every prefix of software (`SOFTWARE_PATHS`, virtual environments)          -> data
    12. a Python source read by Python, and not imported                                   -> data
    13. read by the program that loads this kind of file as its code (`LOADERS`)           -> software
@@ -75,7 +76,7 @@ SOFTWARE_PATHS = re.compile(
 MANAGER_FILES = re.compile(
     r"/runinfo/[0-9]{3,}/|/parsl\.log$|/\.parsl/"
     r"|/\.snakemake/(auxiliary|incomplete|iocache|locks|log|metadata|scripts|tmp[^/]*)/"
-    r"|/\.nextflow/|/\.nextflow\.log[.0-9]*$|/\.command\.(begin|run|sh|tailrace|trace)$|/\.exitcode$"
+    r"|/nxf-\d+/|/\.nextflow/|/\.nextflow\.log[.0-9]*$|/\.command\.(begin|env|err|log|out|run|sh|tailrace|trace)$|/\.exitcode$"
     r"|/dask-(scratch|worker)-space[^/]*/([^/]+\.(dirlock|lock)$|[^/]+/(storage|shuffle-[^/]+)(/|$))"
     r"|/airflow\.(cfg|db(-\w+)?)$|^/dev/shm/plasma\w+$|/MERLIN_(FINISHED|STATUS\.json)$"
     r"|/worker-\d+-\d+/(cached?/|worker\.stdout|trash/[^/]+$|((t|task|func|libr)\.\d+|trash/[^/]+)"
@@ -144,6 +145,8 @@ TOOLS = frozenset([
 """Programs without notable resources: the files that they read are their input."""
 
 PYTHON = re.compile(r"python|pypy|ipython")
+JAVA = re.compile(r"java")
+JAVA_CODE = (".jar", ".class", ".jmod")
 COMPILED = re.compile(r"^(.*?/)(?:__pycache__/)?([^/]+?)\.[^/.]+(?:\.opt-[12])?\.py[co]$")
 """The .pyc of a source: directory and module, then the tag of the interpreter."""
 
@@ -189,6 +192,7 @@ def classify(
     data: Sequence[str] = (),
     software: Sequence[str] = (),
     manager: Iterable[str] = (),
+    of_manager: npt.NDArray[np.bool_] | None = None,
 ) -> npt.NDArray[np.int64]:
     """The class (position in `CLASSES`) of each burst.
 
@@ -198,6 +202,7 @@ def classify(
         declared: paths that a workflow manager declared.
         own: directories of the tracer, such as the run's.
         manager: directories and files of workflow managers, such as Parsl's.
+        of_manager: whether each actor is a manager's own process.
         data, software: shell patterns of whole paths, applied before any other rule.
     """
     paths = last_paths(table)
@@ -215,7 +220,31 @@ def classify(
         if pair not in known:
             known[pair] = _by_reader(str(paths[key[1]]), programs[key[0]], inputs.imported.get(key[0], set()), inputs)
         of_burst[row] = known[pair]
+    if of_manager is not None and of_manager.any():
+        of_burst[_of_managers(table, bursts, of_burst, of_manager, inputs)] = MANAGER
     return of_burst
+
+
+def _of_managers(
+    table: EdgeTable,
+    bursts: pd.DataFrame,
+    classes: npt.NDArray[np.int64],
+    of_manager: npt.NDArray[np.bool_],
+    inputs: RuleInputs,
+) -> npt.NDArray[np.bool_]:
+    """The accesses of files that only managers' own processes read. One that they write and read no more may be a
+    result, as a published copy, and so may be what a task or the user declared."""
+    file, mine = bursts["file"].to_numpy(), of_manager[bursts["who"].to_numpy()]
+    data, wrote = classes == DATA, (bursts["dir"] == WRITE).to_numpy()
+    left = np.ones(len(table.files), dtype=np.bool_)
+    left[file[data & ~mine]] = False
+    read = np.zeros(len(table.files), dtype=np.bool_)
+    read[file[data & ~wrote]] = True
+    named = table.aliases["path"].isin(inputs.declared).to_numpy(dtype=np.bool_)
+    left[table.aliases["file"].to_numpy()[named]] = False
+    of_user = [any(fnmatchcase(str(path), pattern) for pattern in inputs.data) for path in last_paths(table)]
+    fits: npt.NDArray[np.bool_] = data & (left & read & ~np.array(of_user, dtype=np.bool_))[file]
+    return fits
 
 
 class _Undecided:
@@ -285,7 +314,8 @@ def _settled(
     left.decide(left.found(SYSTEM_PATHS), SYSTEM)
     left.decide(left.found(SHARED_OBJECT), SOFTWARE)
     special = left.found(SOFTWARE_PATHS) | left.below(inputs.environments)
-    special |= np.asarray(pc.ends_with(left.paths, ".py"), dtype=np.bool_)
+    for ending in (".py", *JAVA_CODE):
+        special |= np.asarray(pc.ends_with(left.paths, ending), dtype=np.bool_)
     special |= left.any_of(sorted(code))
     left.decide(~special, DATA)
     return left.out
@@ -309,6 +339,7 @@ def _reader_rules(path: str, reader: Program, imported: set[str], inputs: RuleIn
     python_source = path.endswith(".py") and PYTHON.match(reader.name) is not None
     yield path == reader.exe or path in inputs.scripts, SOFTWARE
     yield python_source and _module(path) in imported, SOFTWARE
+    yield path.endswith(JAVA_CODE) and JAVA.match(reader.name) is not None, SOFTWARE
     yield SOFTWARE_PATHS.search(path) is None and not path.startswith(inputs.environments), DATA
     yield python_source, DATA
     yield any(kind.search(path) and re.match(loader, reader.name) for kind, loader in LOADERS), SOFTWARE

@@ -66,6 +66,10 @@ class AnalyzedRun(EventSource, Protocol):
         """The processes of workflow managers."""
 
     @property
+    def own_processes(self) -> Collection[Process]:
+        """Those of them in which nothing but the tasks is the user's."""
+
+    @property
     def process_ranks(self) -> pd.DataFrame:
         """The processes of parallel programs with their ranks."""
 

@@ -78,6 +78,7 @@ def costs(inputs: Inputs) -> Costs:
     small = (uses["mean_bytes"] < FLOOR_BYTES) & np.where(uses["is_random"], dense, ~uses["is_buffered"])
     scattered = uses["is_random"] & ~small & (uses["mean_bytes"] < LARGE_BYTES)
     short = np.flatnonzero(inputs.lives.over - inputs.lives.begun <= SHORT_NS)
+    short = short[~np.isin(short, inputs.lives.process[inputs.m.of_manager])] if inputs.m.of_manager.any() else short
     metadata, metadata_ns = _metadata(inputs, ~np.isin(inputs.lives.process, short))
     processes, processes_ns = _processes(inputs, short)
     return Costs(

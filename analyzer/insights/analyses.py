@@ -133,7 +133,7 @@ class Analyses:
         of their times."""
         mine = {int(task) for task in tasks}
         partly = len(mine & self.partly_seen)
-        said = [f"{partly} of its {count_text(len(mine), 'task')} seen in part"] if partly else []
+        said = [f"{partly} of its {self.counted(mine)} seen in part"] if partly else []
         hosts = {
             str(self.inputs.m.who["host"].iat[int(row)]) for row in np.flatnonzero(np.isin(self.inputs.of_who, [*mine]))
         }
@@ -141,6 +141,13 @@ class Analyses:
         if by_time and len(hosts) > 1 and wrong:
             said.append(f"times of {', '.join(wrong)} corrected")
         return said
+
+    def counted(self, tasks: Collection[int]) -> str:
+        """How many they are, in words: what has no task tag is a process."""
+        of_task = (self.inputs.tasks["task"] != "").to_numpy(dtype=np.bool_)[list(tasks)]
+        if of_task.all():
+            return count_text(len(tasks), "task")
+        return f"{len(tasks):,} tasks and processes" if of_task.any() else count_text(len(tasks), "process", "es")
 
     @property
     def every_task(self) -> range:
@@ -152,6 +159,15 @@ class Analyses:
         bursts = self.inputs.m.bursts
         mine = np.isin(bursts["file"].to_numpy(), [*files])
         return set(self.inputs.of_who[bursts["who"].to_numpy()[mine]].tolist())
+
+    def of_users(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """The rows of a table with a column stage_code without those of a stage that is nothing but a manager's own
+        processes: nobody can act on what they do."""
+        if not len(rows) or not self.inputs.of_manager.any():
+            return rows
+        users = self.inputs.tasks["stage_code"].to_numpy()[~self.inputs.of_manager]
+        kept: pd.DataFrame = rows[rows["stage_code"].isin(users)].reset_index(drop=True)
+        return kept
 
     def tasks_of_stages(self, stages: Collection[int]) -> set[int]:
         """The tasks of stages (positions in `Inputs.stages`)."""

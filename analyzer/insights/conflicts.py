@@ -19,7 +19,8 @@ Accesses that overlap in time have no order. A task that waited for another one 
 ran again later. What orders the ranks of a parallel program outside of tasks, the messages of MPI, is not recorded:
 their pairs are marked `ranks`, and said to be no more than not known.
 
-Shared memory of two processes outside of tasks, in a run with tasks, belongs to the workflow manager and is left out.
+Shared memory of two processes outside of tasks, in a run with tasks, belongs to the workflow manager and is left out,
+as is what two of its own processes (model/managers_own.py) do to a file.
 Reads after the write are no conflict here; whether they were ordered is compared with the declared DAG
 (declared_vs_observed.py).
 """
@@ -350,8 +351,9 @@ class _Search:
         keep &= ~(rows.whole[one] & rows.whole[other])
         # Over a network file system two hosts may get the same end of a file (open(2)).
         keep &= ~(appends[one] & appends[other] & (hosts[one] == hosts[other]))
-        works, memory = self.inputs.works[rows.task], [str(self.m.paths[f]).startswith("/dev/shm/") for f in rows.file]
-        keep &= works[one] | works[other] | ~np.array(memory, dtype=np.bool_)[one]
+        memory = np.array([str(self.m.paths[f]).startswith("/dev/shm/") for f in rows.file], dtype=np.bool_)
+        own = self.inputs.of_manager[rows.task] | (memory & ~self.inputs.works[rows.task])
+        keep &= ~(own[one] & own[other])
         if self.locks.holds:
             keep &= ~_each(self.locks.keep_apart, rows.held[one], rows.held[other])
             keep &= ~(

@@ -23,6 +23,7 @@ import pandas as pd
 
 from tailrace.analyzer.edges import channels, clocks, edge_table, file_classes, flows, identities, staged, versions
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
+from tailrace.analyzer.model import managers_own
 from tailrace.analyzer.store import ledger, mounts, processes
 from tailrace.analyzer.store.processes import PROCESS, Process
 from tailrace.analyzer.util import grouping, intervals
@@ -50,7 +51,8 @@ class Model(Tabular):
     Parallel over `bursts`: `version` (position in versions.table), `unit` (position in `units`), `cls` (position in
     `file_classes.CLASSES`). `who` is the table's with more columns: `exe`, `label` (stage as shown), `pid_use` and
     `pid_uses` (`processes.pid_uses`). `ahead`: host -> ns that were subtracted from its times, since its clock
-    contradicted another's (clocks.py). `lossy`: processes that lost events. `outputs`: files that a workflow manager
+    contradicted another's (clocks.py). `of_manager`: the actors that are a
+    manager's own (managers_own.py). `lossy`: processes that lost events. `outputs`: files that a workflow manager
     declared as outputs. `names`: the display name of a task, by
     (workflow, task), where it isn't the task tag (`task_names`).
     """
@@ -70,6 +72,7 @@ class Model(Tabular):
     outputs: frozenset[int] = frozenset()
     names: Mapping[tuple[str, str], str] = field(default_factory=dict)
     undescribed: frozenset[str] = frozenset()
+    of_manager: Bools = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     _flows: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False)
     _activities: dict[str, tuple[Ints, pd.DataFrame]] = field(default_factory=dict, repr=False)
 
@@ -112,6 +115,7 @@ def model(run: AnalyzedRun) -> Model:
             manager=manager_directories(run),
             outputs=declared_paths(run, "w"),
             process_clocks=run.process_clocks,
+            own_processes=run.own_processes,
         )
         hosts = mounts.undescribed(run.meta, built.who["host"].astype(str).unique())
         _models[run] = replace(built, names=task_names(run.declared_tasks), undescribed=frozenset(hosts))
@@ -129,9 +133,11 @@ def build(
     manager: Sequence[str] = (),
     outputs: Sequence[str] = (),
     process_clocks: Mapping[Process, int] = MappingProxyType({}),
+    own_processes: Collection[Process] = (),
 ) -> Model:
     """The model from an edge table. `process_table` is `Run.processes`, `lossy` as in `Model`, `outputs` are paths of
-    declared outputs, `process_clocks` those of the run, the other arguments are those of `file_classes.classify`."""
+    declared outputs, `process_clocks` and `own_processes` those of the run, the other arguments are those of
+    `file_classes.classify`."""
     table = channels.join(table)
     if process_clocks:
         table = identities.resolve(clocks.align_processes(table, process_clocks))
@@ -149,6 +155,7 @@ def build(
     names = [file_classes.program(exe) for exe in who["exe"]]
     fallback = [UNTAGGED if tagged or not name else f"({name})" for name in names]
     who["label"] = np.where(who["stage"] != "", who["stage"], np.array(fallback, dtype=object))
+    of_manager = managers_own.actors(who, process_table, own_processes)
     return Model(
         table=table,
         who=who,
@@ -156,13 +163,14 @@ def build(
         versions=assigned,
         unit=unit_of_who[bursts["who"].to_numpy()],
         units=units,
-        cls=file_classes.classify(table, bursts, programs, declared, own, data, software, manager),
+        cls=file_classes.classify(table, bursts, programs, declared, own, data, software, manager, of_manager),
         outputs=frozenset(table.aliases["file"][table.aliases["path"].isin(set(outputs))].tolist()),
         whole=versions.whole(table, assigned),
         paths=edge_table.last_paths(table),
         processes=process_table if process_table is not None else pd.DataFrame(),
         ahead=ahead,
         lossy=frozenset(lossy),
+        of_manager=of_manager,
     )
 
 

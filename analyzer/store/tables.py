@@ -61,6 +61,20 @@ _CONTAINER = re.compile(r"(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?:/|$)")
 """The cgroups of containers of Docker, Podman, containerd and CRI-O, which contain the container's id."""
 
 
+def _own_processes(config: object) -> bool | list[tuple[str, int]]:
+    """What a workflow's configuration (JSON) says of its manager's processes: that they are those that declared it, or
+    which they are."""
+    try:
+        value = json.loads(config) if isinstance(config, str) else None
+    except ValueError:
+        value = None
+    told = value.get("own_processes") if isinstance(value, dict) else None
+    if not isinstance(told, list):
+        return told is True
+    rows = [(row.get("host"), row.get("pid")) for row in told if isinstance(row, dict)]
+    return [(host, pid) for host, pid in rows if isinstance(host, str) and isinstance(pid, int)]
+
+
 def _hex(text: str) -> int:
     try:
         return int(text, 16)
@@ -190,24 +204,43 @@ class Tables:
         rows = self._catalogue.rows("SELECT id, host, pid, start FROM processes") if ids else []
         return {(str(host), int(pid), str(start)) for key, host, pid, start in rows if key in ids}
 
-    @cached_property
+    @property
     def manager_processes(self) -> set[Process]:
-        """The traced processes that declared tasks: the workflow managers (docs/declared-dag.md). Of several processes
-        with the pid in a file's name it is the one alive at the time in the name; all of those that were."""
+        """The traced processes that declared tasks: the workflow managers (docs/declared-dag.md)."""
+        return set().union(*self._declarers.values())
+
+    @cached_property
+    def own_processes(self) -> set[Process]:
+        """Those of the managers that declared that nothing of them is the user's but the tasks (`own_processes`)."""
+        found: set[Process] = set()
+        for manager, text in self._catalogue.rows("SELECT DISTINCT manager, config FROM declared_workflows"):
+            own = _own_processes(text)
+            if own is True:
+                found |= self._declarers.get(str(manager), set())
+            for host, pid in own if isinstance(own, list) else ():
+                rows = self._catalogue.rows("SELECT start FROM processes WHERE host = ? AND pid = ?", (host, pid))
+                found.update((host, pid, str(start)) for (start,) in rows)
+        return found
+
+    @cached_property
+    def _declarers(self) -> dict[str, set[Process]]:
+        """The traced processes that wrote declared files, by the manager in the files' names. Of several processes with
+        the pid in a name it is the one alive at the time in the name; all of those that were."""
         rows = self._catalogue.rows("SELECT path FROM sources WHERE path LIKE 'declared/%'")
         seen: dict[tuple[str, str], list[tuple[Process, int]]] = {}
         for host, pid, start, t1 in self._catalogue.rows("SELECT host, pid, start, t1 FROM processes"):
             named = (re.sub(r"[^A-Za-z0-9._]", "_", str(host)), str(pid))
             seen.setdefault(named, []).append(((str(host), int(pid), str(start)), int(t1 or 0)))
-        found: set[Process] = set()
+        found: dict[str, set[Process]] = {}
         for (path,) in rows:
             # <manager>-<host>-<pid>-<ns in hex>.jsonl
-            *_, host, pid, opened = ("", "", *PurePosixPath(str(path)).stem.rsplit("-", 3))
+            *_, manager, host, pid, opened = ("", "", "", *PurePosixPath(str(path)).stem.rsplit("-", 3))
             when = _hex(opened)
             begun = [row for row in seen.get((host, pid), []) if _hex(row[0][2]) <= when]
             # The last one counts as alive, since the blocks of its last events may not be written yet.
             last = max(begun, key=lambda row: _hex(row[0][2]), default=None)
-            found.update(process for process, t1 in begun if t1 >= when or (process, t1) == last)
+            mine = found.setdefault(manager, set())
+            mine.update(process for process, t1 in begun if t1 >= when or (process, t1) == last)
         return found
 
     @cached_property

@@ -59,6 +59,7 @@ class FakeRun:
     process_clocks: dict[Process, int] = field(default_factory=dict)
     process_ranks: pd.DataFrame = field(default_factory=lambda: empty("host", "pid", "start", "rank", "world_size"))
     manager_processes: set[Process] = field(default_factory=set)
+    own_processes: set[Process] = field(default_factory=set)
     declared_workflows: pd.DataFrame = field(default_factory=lambda: empty("workflow", "manager", "version"))
     declared_tasks: pd.DataFrame = field(default_factory=lambda: empty("workflow", "stage", "task", "name", "parent"))
     declared_tries: pd.DataFrame = field(

@@ -18,6 +18,8 @@ CALLS = Threshold(1000, "calls")
 
 def matches(found: Analyses, rows: pd.DataFrame, gain_ns: int, title: Callable[[Row, int], str]) -> Iterator[Match]:
     """One match for rows of `Costs.small` or `Costs.scattered`. title: of the first one, and how many there are."""
+    rows = found.of_users(rows)
+    gain_ns = min(gain_ns, int(rows["gain_ns"].sum())) if len(rows) else 0
     if not len(rows) or rows["calls"].sum() < CALLS.value or not LEAST.reached(gain_ns, found.inputs.makespan_ns):
         return
     top: Row = rows.iloc[0].to_dict()
@@ -49,6 +51,7 @@ def of_stages(
 ) -> Iterator[Match]:
     """One match for rows of a table of call_costs.py by gain_ns, if the run could be shorter by `least` percent. calls:
     which of the first row's stage they are, for `call_places.longest`."""
+    rows = found.of_users(rows)
     cost = min(int(rows["gain_ns"].sum()), found.inputs.makespan_ns) if len(rows) else 0
     if not least.reached(cost, found.inputs.makespan_ns):
         return

@@ -20,13 +20,15 @@ def find(found: Analyses) -> Iterator[Match]:
     names = found.inputs.stages["stage"].to_numpy()
     named = rows.assign(producer=names[rows["producer"]], consumer=names[rows["consumer"]])
     top = named.iloc[0]
+    tasks = found.tasks_of_stages({*rows["producer"], *rows["consumer"]})
+    noun = found.counted(tasks).partition(" ")[2]
     yield Match(
         title=f"{bytes_text(moved)} passed from host to host, most of it from {top['producer']} to {top['consumer']}"
-        f" ({bytes_text(int(top['bytes']))} between {count_text(int(top['pairs']), 'pair')} of tasks)",
+        f" ({bytes_text(int(top['bytes']))} between {count_text(int(top['pairs']), 'pair')} of {noun})",
         cost_bytes=moved,
         count=int(rows["pairs"].sum()),
         evidence=rows_of(named),
-        tasks=found.tasks_of_stages({*rows["producer"], *rows["consumer"]}),
+        tasks=tasks,
     )
 
 

@@ -27,6 +27,11 @@ LATE = (
     " many at once: a command for each task takes the time of its start."
 )
 """The advice where tasks were submitted after all that they waited for was over."""
+LATE_BY_MANAGER = (
+    "The workflow manager submits a task when it has seen that those before it are over: let it look more often, and"
+    " make tasks fewer and longer."
+)
+"""The same where no program of the user's submits them."""
 RETRY = "Mend what made the try fail, or have the workflow manager wait for less before the next one."
 """The advice where the longest gap is between a try that failed and the next one."""
 
@@ -39,14 +44,17 @@ def find(found: Analyses) -> Iterator[Match]:
     longest = int(found.critical.path["gap"].max())
     late = _not_submitted(found)
     mostly = late > gap / 2
+    tasks = {int(task) for task in found.critical.path["task"] if task >= 0}
+    nobody = "No task" if (found.inputs.tasks["task"] != "").to_numpy()[list(tasks)].any() else "No process"
+    submits = LATE_BY_MANAGER if found.inputs.of_manager.any() else LATE
     yield Match(
-        title=f"No task on the critical path made a call for {time_text(gap)} of {time_text(makespan)}; the longest gap"
-        f" is {time_text(longest)}, {_place(found)}"
+        title=f"{nobody} on the critical path made a call for {time_text(gap)} of {time_text(makespan)};"
+        f" the longest gap is {time_text(longest)}, {_place(found)}"
         + (f"; for {time_text(late)} the next task had not been submitted" if mostly else ""),
         cost_ns=gap,
-        advice=RETRY if _is_pause(found) else LATE if mostly else "" if found.inputs.managed else UNMANAGED,
+        advice=RETRY if _is_pause(found) else submits if mostly else "" if found.inputs.managed else UNMANAGED,
         evidence=_longest(found),
-        tasks={int(task) for task in found.critical.path["task"] if task >= 0},
+        tasks=tasks,
     )
 
 

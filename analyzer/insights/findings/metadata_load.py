@@ -16,7 +16,8 @@ CALLS = Threshold(1000, "calls")
 
 def find(found: Analyses) -> Iterator[Match]:
     """All stages and programs, as one match."""
-    rows, cost = found.access_costs.metadata, found.access_costs.metadata_gain_ns
+    rows = found.of_users(found.access_costs.metadata)
+    cost = min(found.access_costs.metadata_gain_ns, int(rows["time_ns"].sum())) if len(rows) else 0
     if not len(rows) or rows["calls"].sum() < CALLS.value or not LEAST.reached(cost, found.inputs.makespan_ns):
         return
     top = rows.iloc[0]

@@ -16,7 +16,7 @@ def find(found: Analyses) -> Iterator[Match]:
         found,
         files[files["again_bytes"] > 0],
         "again_bytes",
-        "{bytes} were read again by tasks that had read the same bytes before, most of {path} ({most})",
+        "{bytes} were read again by what had read the same bytes before, most of {path} ({most})",
     )
 
 

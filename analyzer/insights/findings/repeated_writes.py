@@ -23,7 +23,7 @@ def find(found: Analyses) -> Iterator[Match]:
         found,
         rows,
         "rewritten_bytes",
-        "{bytes} were written over bytes that the same task had written before, most of {path} ({most})",
+        "{bytes} were written over bytes that the same writer had written before, most of {path} ({most})",
     )
 
 
