@@ -6,5 +6,5 @@ MANAGER = Manager(
     title="Nextflow",
     use='nextflow -c "$(tailrace adapter nextflow)" run PIPELINE',
     version=of_program("nextflow", "-v"),
-    tested=("24.10.0", "24.10.0"),
+    tested=("24.10.0", "25.04.4"),
 )

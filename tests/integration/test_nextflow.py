@@ -1,6 +1,7 @@
 """Nextflow's configuration, with the Nextflow on PATH; it must have its framework (`nextflow -v` downloads it)."""
 
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,30 @@ process READ {
   open("read.txt", "w").write(open("${f}").read())
   \"\"\"
 }
-workflow { READ(MERGE(ALIGN(Channel.of(1, 2)).collect())) }
+process SAY {
+  input: val x
+  output: stdout
+  script: "while read -r line; do echo \\$line; done <<< 'said $x' > said; cat said"
+}
+process HEAR {
+  input: val x
+  output: val true
+  script: "echo ${x.trim()} > heard"
+}
+process LAST {
+  shell '/bin/bash', '-uex'
+  storeDir "${launchDir}/store"
+  input: val ready
+  output: path "last.{txt,none}", optional: true
+  script: "echo ${ready.size()} > last.txt"
+}
+workflow {
+  READ(MERGE(ALIGN(Channel.of(1, 2)).collect()))
+  LAST(HEAR(SAY(Channel.of(1, 2))).collect())
+}
 """
+BUILTINS = {"SAY": "said", "HEAR": "heard", "LAST": "last.txt"}
+"""Processes whose script is bash's own calls, and what they write."""
 
 
 @pytest.fixture(scope="module")
@@ -87,16 +110,64 @@ def test_each_task_wrote_its_output_under_its_tags(folder: Path) -> None:
 
 def test_what_nextflow_declares_is_observed(folder: Path) -> None:
     tasks = {line["task"]: line["stage"] for line in read_declared(folder / "run") if line["type"] == "task"}
-    assert sorted(tasks.values()) == ["ALIGN"] * 3 + ["MERGE", "READ"]
+    assert sorted(tasks.values()) == ["ALIGN"] * 3 + ["HEAR"] * 2 + ["LAST", "MERGE", "READ"] + ["SAY"] * 2
     ends = [line["status"] for line in read_declared(folder / "run") if line["type"] == "end"]
-    assert sorted(ends) == ["done"] * 4 + ["failed"]
+    assert sorted(ends) == ["done"] * 9 + ["failed"]
     declared = tailrace.open(folder / "run").insights().declared.table
-    edges = [(row["producer"][10:15], row["consumer"][10:], row["status"]) for row in declared.to_dict("records")]
+    edges = [(row["producer_stage"], row["consumer_stage"], row["status"]) for row in declared.to_dict("records")]
     assert sorted(edges) == [
         ("ALIGN", "MERGE", "observed"),
         ("ALIGN", "MERGE", "observed"),
+        ("HEAR", "LAST", "value only"),
+        ("HEAR", "LAST", "value only"),
         ("MERGE", "READ", "observed"),
+        ("SAY", "HEAR", "value only"),
+        ("SAY", "HEAR", "value only"),
     ]
+
+
+def test_tasks_are_those_of_the_trace_file(folder: Path) -> None:
+    rows = [line.split("\t") for line in (folder / "trace.txt").read_text().splitlines()]
+    told = {f"{row[rows[0].index('hash')]} {row[rows[0].index('name')]}" for row in rows[1:]}
+    run = tailrace.open(folder / "run")
+    assert set(run.tasks["task"].dropna()) == set(run.declared_tasks["task"]) == told
+
+
+@pytest.mark.parametrize(("process", "name"), BUILTINS.items())
+def test_what_bash_does_itself_is_of_the_process(folder: Path, process: str, name: str) -> None:
+    """Its echo and redirections, before it has started any program."""
+    written = [
+        event["args"].get("stage")
+        for event in Trace(folder / "run").events
+        if event["args"].get("dir") == "w" and event["path"] and Path(event["path"]).name == name
+    ]
+    assert set(written) == {process}
+
+
+def test_a_script_prints_what_it_prints_untraced(folder: Path) -> None:
+    """Also with -x, by which bash prints what it reads from BASH_ENV."""
+    (script,) = (path for path in folder.glob("work/??/*/.command.sh") if "last.txt" in path.read_text())
+    env = {"BASH_ENV": str(folder / "bash env")}
+    untraced = subprocess.run(
+        ["/bin/bash", "-uex", script], cwd=script.parent, env=env, capture_output=True, text=True, check=True
+    )
+    assert script.with_name(".command.err").read_text() == untraced.stderr
+
+
+def test_a_task_lasts_as_long_as_its_script(folder: Path) -> None:
+    """The wrapper's measuring takes some hundred milliseconds, and is none of it."""
+    run = tailrace.open(folder / "run")
+    events = Trace(folder / "run").events
+    for row in run.declared_tasks.to_dict("records"):
+        own = [event for event in events if event["args"].get("task") == row["task"]]
+        first, last = (pick(int(e["ts"]) * 1000 for e in own) for pick in (min, max))
+        if row["stage"] != "READ":  # a script of python's: its task has the wrapper
+            assert abs(row["t_launch_ns"] - first) < 1_000_000 and row["t_end_ns"] >= last
+
+
+def test_no_finding_is_about_nextflow_itself(folder: Path) -> None:
+    for finding in tailrace.open(folder / "run").findings():
+        assert "(untagged)" not in finding.title and ".jar" not in finding.title, finding.title
 
 
 def test_the_wrapper_and_its_measuring_are_apart(folder: Path) -> None:
@@ -108,7 +179,8 @@ def test_the_wrapper_and_its_measuring_are_apart(folder: Path) -> None:
         programs.setdefault(event["args"].get("stage") or "", set()).add(name)
     assert programs["ALIGN"] <= {"bash", "seq"}
     assert programs["MERGE"] <= {"bash", "sort"}
-    assert {"ps", "grep"} <= programs["nextflow"]
+    assert {"ps", "grep"} <= programs[""]
+    assert set(programs) == {"", "ALIGN", "MERGE", "READ", *BUILTINS}
 
 
 def test_scripts_find_the_users_bash_env(folder: Path) -> None:

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -533,3 +534,100 @@ def test_a_fault_of_an_importer_is_an_error_of_the_file(tmp_path: Path) -> None:
         file.truncate(2 << 30)
     with pytest.raises(UsageError, match="larger than"):
         importing.read(twice, large)
+
+
+def noted(nextflow: Path, rows: list[dict[str, Any]], stages: Sequence[tuple[str, str]] = ()) -> None:
+    """What tailrace.config leaves of a run. rows: those of tasks, over what all have."""
+    every = {"work": None, "cached": False, "inputs": [], "outputs": [], "after": []}
+    tasks = [{"process": row["name"].partition(" ")[0], **every, **row} for row in rows]
+    (nextflow / ".nextflow/tailrace").mkdir(parents=True)
+    text = json.dumps({"tasks": tasks, "stages": stages, "host": "n1", "pid": 7})
+    (nextflow / ".nextflow/tailrace/mad_pike.json").write_text(text)
+
+
+def test_nextflows_notes_tell_the_files_and_values_of_tasks(nextflow: Path) -> None:
+    make = (nextflow / "work/72/418101dccc7ff46e6806672c3ef703").as_uri()
+    sort = (nextflow / "work/8e/5c81f61a08180fe384ada9833b3fdc").as_uri()
+    noted(
+        nextflow,
+        [
+            {"name": "MAKE (a b)", "work": f"{make}/", "outputs": ["file:///store/a%20b.txt"]},
+            {
+                "name": "SORT (1)",
+                "work": f"{sort}/",
+                "inputs": ["file:///store/a%20b.txt", "s3://bucket/x"],
+                "after": [0, 2],
+            },
+            {"name": "KEPT", "cached": True, "outputs": ["file:///store/kept"]},
+        ],
+        [("MAKE", "SORT")],
+    )
+    workflow = imported(nextflow / "trace.txt")
+    tasks = {task.label: task for task in workflow.tasks}
+    assert tasks["MAKE (a b)"].outputs == ("/store/a b.txt",)
+    assert tasks["SORT (1)"].inputs == ("/store/a b.txt", "s3://bucket/x")
+    assert tasks["SORT (1)"].after == ("72/418101dccc7ff46e6806672c3ef703", "KEPT")
+    assert (tasks["KEPT"].status, tasks["KEPT"].tries) == ("memoized", 0), "its outputs were stored by another run"
+    assert workflow.via == "future" and workflow.config["stage_deps"] == [("MAKE", "SORT")]
+    assert workflow.config["own_processes"] == [{"host": "n1", "pid": 7}]
+
+
+def test_notes_of_another_run_are_not_those_of_a_trace_file(nextflow: Path) -> None:
+    noted(nextflow, [{"name": "OLD", "work": (nextflow / "work/aa/0000001a08180fe384ada9833b3fdc").as_uri()}])
+    workflow = imported(nextflow / "trace.txt")
+    assert {task.label for task in workflow.tasks} == {"MAKE (a b)", "SORT (1)"}
+    assert "stage_deps" not in workflow.config and workflow.config["declares"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matched"),
+    [
+        ("*.{html,zip}", ["a.html", "b.zip"]),
+        ("{a,{b,c}}.*", ["a.html", "b.zip"]),
+        ("*", ["a.html", "b.zip", "d", "in0.txt.bak"]),
+        (".h*", [".hidden"]),
+        ("**.txt", ["d/deep.txt"]),
+        ("d/*", ["d/deep.txt"]),
+        ("{" * 50, []),
+        ("/etc/*", []),
+    ],
+)
+def test_a_pattern_of_nextflow_has_the_outputs_that_nextflow_finds(
+    nextflow: Path, pattern: str, matched: list[str]
+) -> None:
+    """Braces are alternatives; what is hidden, and what was staged, is no output."""
+    folder = nextflow_task(nextflow / "work", "bb/1111", "FIND", pattern, ("/elsewhere/in.txt",))
+    (folder / "d").mkdir()
+    for name in ("a.html", "b.zip", ".hidden", "in0.txt", "in0.txt.bak", "d/deep.txt"):
+        (folder / name).touch()
+    (task,) = (one for one in imported(nextflow).tasks if one.label == "FIND")
+    assert [str(Path(path).relative_to(folder)) for path in task.outputs] == matched
+
+
+def test_an_output_that_nextflow_keeps_elsewhere_is_declared_there(nextflow: Path) -> None:
+    """storeDir: of a pattern nobody can tell which of the folder's files are the task's."""
+    for number, (output, kept) in enumerate((("a.txt", ["/store dir/a.txt"]), ("*.txt", []))):
+        folder = nextflow_task(nextflow / "work", f"cc/{number}", f"KEEP{number}", output)
+        script = folder / ".command.run"
+        move = '\nnxf_unstage() {\n        nxf_fs_move "$name" /store\\ dir || true\n}\n'
+        script.write_text(script.read_text() + move)
+        (task,) = (one for one in imported(nextflow).tasks if one.label == f"KEEP{number}")
+        assert list(task.outputs) == kept
+
+
+def test_what_another_task_takes_is_an_output_even_where_it_was_moved_since(nextflow: Path) -> None:
+    folder = nextflow_task(nextflow / "work", "dd/1111", "MOVED", "*.txt")
+    nextflow_task(nextflow / "work", "dd/2222", "TAKES", "out", (str(folder / "gone.txt"),))
+    tasks = {task.label: task for task in imported(nextflow).tasks}
+    assert tasks["MOVED"].outputs == (str(folder / "gone.txt"),)
+
+
+def test_a_task_without_a_folder_is_that_of_its_row(nextflow: Path) -> None:
+    """`exec:` runs in Nextflow itself."""
+    trace = nextflow / "trace.txt"
+    head, first, *_ = trace.read_text().splitlines()
+    row = dict(zip(head.split("\t"), first.split("\t"), strict=False))
+    row |= {"hash": "ee/333333", "name": "NATIVE (2)", "native_id": "-"}
+    trace.write_text(trace.read_text() + "\t".join(row.values()) + "\n")
+    (task,) = (one for one in imported(trace).tasks if one.stage == "NATIVE")
+    assert (task.names, task.status) == (("ee/333333 NATIVE (2)",), "done")
