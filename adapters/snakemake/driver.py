@@ -92,7 +92,7 @@ class Driver:
     def command(self, executor: Any, job: Any, command: str) -> str:
         if self._workflow is None or self._told is None:
             return command
-        members = [one for one in jobs.members(job) if jobs.runs_something(one)]
+        members = [one for one in jobs.members(job) if jobs.is_task(one)]
         for one in members:
             self._launched(one, executor)
         local = hasattr(executor, "cached_or_run")
@@ -155,7 +155,7 @@ class Driver:
         """Takes the jobs that Snakemake knows by now: a checkpoint adds some."""
         now = time.time_ns()
         for job in jobs.to_run(self._dag):
-            if jobs.runs_something(job):
+            if jobs.is_task(job):
                 known = self._tasks.setdefault(jobs.task(job), _Task(job, now))
                 # A job whose inputs were not known before is another object then.
                 known.job = job
@@ -169,7 +169,7 @@ class Driver:
 
     def _launched(self, job: Any, executor: Any) -> _Task | None:
         """Declares a task's try. None: it is none of ours, or runs nothing."""
-        if self._workflow is None or job.is_group() or not jobs.runs_something(job):
+        if self._workflow is None or job.is_group() or not jobs.is_task(job):
             return None
         task = self._tasks.setdefault(jobs.task(job), _Task(job, time.time_ns()))
         if task.launched_ns:
@@ -186,9 +186,12 @@ class Driver:
         requested: dict[str, Any] = {}
         with self._workflow.isolated("read a job's resources"):
             requested = jobs.requested(job)
-        own, inputs, outputs = jobs.task(job), jobs.inputs(job), jobs.outputs(job)
+        waits = jobs.predecessors(self._dag, job)
+        marks = jobs.touched(job).union(*map(jobs.touched, waits))
+        own = jobs.task(job)
+        inputs, outputs = ([file for file in files(job) if file not in marks] for files in (jobs.inputs, jobs.outputs))
         self._writers.update(dict.fromkeys(outputs, own))
-        before = [jobs.task(one) for one in jobs.predecessors(self._dag, job)]
+        before = [jobs.task(one) for one in waits]
         group = getattr(job, "group", None)
         self._workflow.submitted(
             own,

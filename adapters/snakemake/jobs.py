@@ -73,9 +73,15 @@ def to_run(dag: Any) -> list[Any]:
     return list(dag.needrun_jobs())
 
 
-def runs_something(job: Any) -> bool:
-    """Not so a rule that only names its inputs, such as `all`."""
-    return not getattr(job, "is_norun", False)
+def is_task(job: Any) -> bool:
+    """Not so a rule that only names its inputs, such as `all`. One that has outputs and no command is: Snakemake makes
+    them, as `touch()` says, and others wait for it."""
+    return not getattr(job, "is_norun", False) or bool(list(job.output))
+
+
+def touched(job: Any) -> set[str]:
+    """The outputs that Snakemake touches itself when the job is over: they mark an order, and nothing passes."""
+    return set(_paths(file for file in job.output if getattr(file, "flags", {}).get("touch")))
 
 
 def only_looks(scheduler: Any) -> bool:

@@ -34,7 +34,7 @@ class Spawned:
         pass
 
     def running(self, executor: Any, job: Any, spawned: bool) -> AbstractContextManager[None] | None:
-        if not self._traced or spawned or not jobs.runs_something(job):
+        if not self._traced or spawned or not jobs.is_task(job):
             return None
         name = jobs.task(job)
         tags = self._tags.of(tag_value(jobs.stage(job)), name, int(job.attempt) - 1)

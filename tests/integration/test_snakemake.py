@@ -226,6 +226,46 @@ rule e:
 """
 
 
+MARKS = """
+rule all:
+    input: "c.txt"
+rule make:
+    output: "a.txt", touch("a.done")
+    shell: "seq 100 > a.txt"
+rule mark:
+    input: "a.done"
+    output: touch("mark_{n}")
+rule only:
+    input: "mark_1", "mark_2"
+    output: touch("only")
+rule use:
+    input: "only", "a.txt"
+    output: "c.txt"
+    shell: "sort a.txt > c.txt"
+"""
+
+
+def test_rules_that_only_touch_are_tasks_that_others_wait_for(
+    snakemake: Manager, environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "Snakefile").write_text(MARKS)
+    words = [snakemake.program, "-c2", *adapter(snakemake)]
+    done = run_cli("run", "-o", tmp_path / "run", "--", *words, cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stderr
+    run = tailrace.open(tmp_path / "run")
+    table = run.insights().declared.table
+    found = {(row["producer"], row["consumer"], row["status"]) for row in table.to_dict("records")}
+    assert found == {
+        ("make", "use", "observed"),
+        *(("make", f"mark:n={n}", "order only") for n in "12"),
+        *((f"mark:n={n}", "only", "order only") for n in "12"),
+        ("only", "use", "order only"),
+    }
+    assert set(run.declared_tasks["status"]) == {"done"} and len(run.declared_tasks) == 5
+    about = {finding.kind for finding in run.findings()}
+    assert not about & {"declared, not accessed", "dependency without data"}, "a mark is touched by Snakemake itself"
+
+
 def test_alone_it_traces_by_itself_and_says_what_failed(
     snakemake: Manager, environment: dict[str, str], tmp_path: Path
 ) -> None:
