@@ -26,8 +26,11 @@ TESTS = (
     "makeflow", "managers", "merlin", "nested_managers", "nextflow", "parsl", "ray", "same_dataflow", "slurm",
     "snakemake", "toil",
 )  # fmt: skip
-NEXTFLOW = """#!/bin/sh
-exec java -cp '@FOLDER@/lib/*' nextflow.cli.Launcher "$@"
+# What Nextflow's own launcher opens to it of Java's modules.
+OPENED = ("java.io", "java.lang", "java.net", "java.nio", "java.util", "sun.nio.ch", "sun.nio.fs")
+NEXTFLOW = f"""#!/bin/sh
+exec java {' '.join(f'--add-opens=java.base/{name}=ALL-UNNAMED' for name in OPENED)} -cp '@FOLDER@/lib/*' \\
+    nextflow.cli.Launcher "$@"
 """
 
 

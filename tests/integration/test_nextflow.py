@@ -1,5 +1,6 @@
-"""Nextflow's configuration, with the Nextflow on PATH; it must have its framework (`nextflow -v` downloads it)."""
+"""Nextflow's configuration, with each Nextflow on PATH; it must have its framework (`nextflow -v` downloads it)."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -13,7 +14,10 @@ from support.commands import run_cli
 from support.harm import clean_environment
 from support.run_files import Trace, read_declared
 
-pytestmark = pytest.mark.skipif(not shutil.which("nextflow"), reason="no nextflow on PATH: see www.nextflow.io")
+NEXTFLOWS = [
+    path for folder in os.environ.get("PATH", "").split(os.pathsep) if (path := shutil.which("nextflow", path=folder))
+]
+pytestmark = pytest.mark.skipif(not NEXTFLOWS, reason="no nextflow on PATH: see www.nextflow.io")
 
 PIPELINE = """
 process ALIGN {
@@ -69,14 +73,14 @@ BUILTINS = {"SAY": "said", "HEAR": "heard", "LAST": "last.txt"}
 """Processes whose script is bash's own calls, and what they write."""
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+@pytest.fixture(scope="module", params=dict.fromkeys(NEXTFLOWS))
+def folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("nextflow")
     (folder / "main.nf").write_text(PIPELINE)
     (folder / "bash env").write_text("TAILRACE_LINE_OF_USER=set\n")
     config = run_cli("adapter", "nextflow").stdout.strip()
     environment = clean_environment({"BASH_ENV": str(folder / "bash env"), "NXF_OFFLINE": "true"})
-    words = ["nextflow", "-c", config, "run", "main.nf", "-with-trace", "trace.txt"]
+    words = [request.param, "-c", config, "run", "main.nf", "-with-trace", "trace.txt"]
     done = run_cli("run", "-o", folder / "run", "--", *words, cwd=folder, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     done = run_cli("declare", folder / "run", "--from", folder / "trace.txt")
