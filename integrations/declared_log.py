@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tailrace import hashed_names
 from tailrace.errors import UsageError
@@ -85,6 +85,7 @@ def _given(type_: str, keys: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _Line = bytes | Callable[[], bytes]
+_Of = TypeVar("_Of")
 FilePath = str | os.PathLike[str]
 
 
@@ -101,6 +102,17 @@ def declared_file(path: FilePath, url: str | None = None) -> dict[str, str]:
     given = Path(os.path.abspath(os.fspath(path)))  # noqa: PTH100 (pathlib keeps "..")
     name = str(_resolved(given.parent) / given.name)
     return {"path": name, "url": f"file://{name}" if url is None else url}
+
+
+def of_path(path: str, by_path: Mapping[str, _Of]) -> "_Of | None":
+    """What a mapping has for a path, or for the nearest folder that it is in: a task may declare a folder that it
+    fills, and another one a file of it."""
+    while path:
+        found = by_path.get(path)
+        if found is not None:
+            return found
+        path = path.rpartition("/")[0]
+    return None
 
 
 @lru_cache(maxsize=4096)

@@ -24,7 +24,7 @@ from typing import Any, Literal
 from tailrace import hashed_names
 from tailrace.analyzer.util.published import published
 from tailrace.errors import CoreError, UsageError
-from tailrace.integrations.declared_log import declared_line
+from tailrace.integrations.declared_log import declared_line, of_path
 from tailrace.integrations.task_tags import tag_value
 
 _SUFFIX = "-import.jsonl"
@@ -331,7 +331,7 @@ def _task_line(
     deps = [
         {"task": names[writer], "via": "file", "path": file["path"]}
         for file in inputs
-        for writer in writers.get(file["path"], ())
+        for writer in of_path(file["path"], writers) or ()
         if writer != own and (writer in task.after or not workflow.explicit)
     ]
     by_file = {dependency["task"] for dependency in deps}

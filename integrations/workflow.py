@@ -34,7 +34,7 @@ from tailrace import context, hashed_names
 from tailrace import tags as tag_strings
 from tailrace.errors import CoreError, TailraceError
 from tailrace.integrations import environment, launcher, rundir
-from tailrace.integrations.declared_log import END_STATUSES, DeclaredLog, FilePath, declared_file
+from tailrace.integrations.declared_log import END_STATUSES, DeclaredLog, FilePath, declared_file, of_path
 from tailrace.integrations.hashed_declarations import RecordedName
 from tailrace.integrations.isolation import Isolation
 from tailrace.integrations.messages import say
@@ -251,7 +251,7 @@ class Workflow:
         """Lock held."""
         found: list[dict[str, str]] = []
         for file in inputs:
-            writer = self._writers.get(file["path"])
+            writer = of_path(file["path"], self._writers)
             if writer is not None and writer != own:
                 found.append({"task": writer, "via": "file", "path": file["path"]})
         by_file = {dependency["task"] for dependency in found}

@@ -3,6 +3,7 @@
 python -m tailrace.cwl workflow.cwl job.yml
 
 __main__.py   is `cwltool`, with the jobs followed
-jobs.py       one method of cwltool's runs every job: its scope, and what is declared of it
+jobs.py       what runs every job: its scope, and what is declared of it
+steps.py      which step a job is of, and what that takes of others
 manager.py    for `tailrace managers`
 """

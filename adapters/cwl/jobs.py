@@ -1,98 +1,155 @@
-"""Follows cwltool's jobs: JobBase._execute runs each one, in the thread that starts its command.
+"""Follows cwltool's jobs, each in the thread that starts its command.
 
-    name of a job    `sort`, `sort_2`, ... of a scatter or a repeated step: the task
-    without the _N   the step: the stage
-    pathmapper       its input files, where they really are
-    output_callback  called at its end with the status and the output files: there its scope ends
+    JobBase._execute     a job, from its command line to its outputs
+      _job_popen         runs its command: the scope of the task; cwltool's log lines and checksums are outside of it
+      output_callback    called at its end with the status and the output files
+    CallbackJob.run      a job whose outputs were cached (--cachedir)
+    pathmapper           its input files and folders, where they really are
 
 A job's environment begins empty; the core's settings are hidden, and survive that. Outputs are known at the end, so a
 job is declared when it is over: of one that cwltool was killed in, only the I/O is known. Invariants: a job's outcome
 is cwltool's; a fault of ours is one warning.
 """
 
-import re
+import logging
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from dataclasses import dataclass
 from importlib import metadata
-from threading import Lock
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from cwltool import job as cwltool_job
+from cwltool.command_line_tool import CallbackJob
 from cwltool.job import JobBase
 
+from tailrace.cwl import steps
+from tailrace.integrations.isolation import Isolation
+from tailrace.integrations.replacing import Replaced, replace
 from tailrace.integrations.workflow import Workflow
 
-_NUMBER = re.compile(r"_\d+$")
+_isolated = Isolation(logging.getLogger("tailrace.cwltool"))
 _STATUSES = {"success": "done"}
+_CLASSES = ("File", "Directory")
+
+
+@dataclass
+class _Run:
+    """A job that a thread runs. begun_ns, ended_ns: of its command."""
+
+    task: steps.Task
+    begun_ns: int = 0
+    ended_ns: int = 0
+
+
+_running = threading.local()
+"""run: of this thread's job."""
 
 
 def follow(name: str) -> None:
-    """Traces this process's jobs from now on, as workflow `name`."""
-    execute = JobBase._execute
+    """Traces this process's jobs from now on, as workflow `name`. Raises RuntimeError for a version that isn't
+    known."""
     workflow = Workflow.begin("cwltool", metadata.version("cwltool"), name, attach=True, own_processes=True)
-    if workflow.active:
-        names = _Names()
+    if not workflow.active:
+        return
 
-        def followed(self: Any, *arguments: Any, **keywords: Any) -> Any:
-            return _run(workflow, names.of(str(self.name)), execute, self, *arguments, **keywords)
+    def execute(original: Callable[..., Any], job: Any, *arguments: Any, **keywords: Any) -> Any:
+        return _run(workflow, original, job, *arguments, **keywords)
 
-        JobBase._execute = followed
+    def command(original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+        run: _Run | None = getattr(_running, "run", None)
+        if run is None:
+            return original(*arguments, **keywords)
+        run.begun_ns = time.time_ns()
+        try:
+            with workflow.task(run.task.name, run.task.stage):
+                return original(*arguments, **keywords)
+        finally:
+            run.ended_ns = time.time_ns()
+
+    def cached(original: Callable[..., Any], job: Any, *arguments: Any, **keywords: Any) -> Any:
+        with workflow.isolated("declare a cached job"):
+            job.output_callback = _memoized(workflow, job, job.output_callback)
+        return original(job, *arguments, **keywords)
+
+    known = [
+        *steps.replaced(_isolated),
+        Replaced(JobBase, "_execute", ("self",), execute),
+        Replaced(cwltool_job, "_job_popen", ("commands", "cwd"), command),
+        Replaced(CallbackJob, "run", ("self",), cached),
+    ]
+    replace(f"cwltool {metadata.version('cwltool')}", known)
 
 
-class _Names:
-    """A job's name as a task: two workflows inside of one may have steps of one name."""
-
-    def __init__(self) -> None:
-        self._seen: dict[str, int] = {}
-        self._lock = Lock()
-
-    def of(self, name: str) -> str:
-        with self._lock:
-            self._seen[name] = self._seen.get(name, 0) + 1
-            return name if self._seen[name] == 1 else f"{name}~{self._seen[name]}"
-
-
-def _run(workflow: Workflow, task: str, execute: Callable[..., Any], job: Any, *arguments: Any, **keywords: Any) -> Any:
-    stage = _NUMBER.sub("", str(job.name))
-    ended: list[tuple[Any, str, int]] = []
-    scope = ExitStack()
-    with workflow.isolated("follow a job's end"):
+def _run(workflow: Workflow, execute: Callable[..., Any], job: Any, *arguments: Any, **keywords: Any) -> Any:
+    ended: list[tuple[Any, str]] = []
+    begun = time.time_ns()
+    run = _Run(steps.Task(str(job.name), str(job.name), None))
+    with workflow.isolated("follow a job"):
+        run.task = steps.task_of(job)
         callback = job.output_callback
 
         def told(outputs: Any, status: str) -> Any:
-            # The job is over; what cwltool does besides, as removing its folders, is its own.
-            scope.close()
-            ended.append((outputs, status, time.time_ns()))
+            ended.append((outputs, status))
             return callback(outputs, status)
 
         job.output_callback = told
-    begin = time.time_ns()
+    _running.run = run
     try:
-        with scope:
-            scope.enter_context(workflow.task(task, stage))
-            return execute(job, *arguments, **keywords)
+        return execute(job, *arguments, **keywords)
     finally:
+        _running.run = None
         with workflow.isolated("declare a job"):
-            outputs, status, end = ended[-1] if ended else (None, "permanentFail", time.time_ns())
-            workflow.submitted(
-                task, stage, inputs=_inputs(job), outputs=_paths(outputs), t_ns=begin, name=str(job.name)
-            )
-            workflow.started(task, t_ns=begin)
+            outputs, status = ended[-1] if ended else (None, "permanentFail")
+            _declare(workflow, run.task, _inputs(job.pathmapper), outputs, begun)
+            workflow.started(run.task.name, t_ns=run.begun_ns or begun)
             error = None if status == "success" else f"cwltool: {status}"
-            workflow.ended(task, _STATUSES.get(status, "failed"), error=error, t_ns=end)
+            end = run.ended_ns or time.time_ns()
+            workflow.ended(run.task.name, _STATUSES.get(status, "failed"), error=error, t_ns=end)
 
 
-def _inputs(job: Any) -> list[str]:
-    mapper = job.pathmapper
+def _memoized(workflow: Workflow, job: Any, callback: Callable[..., Any]) -> Callable[..., Any]:
+    task, begun = steps.task_of(job), time.time_ns()
+
+    def told(outputs: Any, status: str) -> Any:
+        with workflow.isolated("declare a cached job"):
+            _declare(workflow, task, _inputs(job.cachebuilder.pathmapper), outputs, begun)
+            workflow.ended(task.name, "memoized", tries=0)
+        return callback(outputs, status)
+
+    return told
+
+
+def _declare(workflow: Workflow, task: steps.Task, inputs: list[str], outputs: Any, begun_ns: int) -> None:
+    workflow.submitted(
+        task.name,
+        task.stage,
+        deps=list(_dependencies(task, set(inputs))),
+        inputs=inputs,
+        outputs=_paths(outputs),
+        t_ns=begun_ns,
+        name=task.name,
+    )
+
+
+def _dependencies(task: steps.Task, inputs: set[str]) -> Iterator[dict[str, str]]:
+    """On tasks that gave a value: of files that are among the inputs only one of them made each."""
+    for value, tasks in steps.taken(task.step) if task.step is not None else ():
+        if inputs.isdisjoint(_paths(value)):
+            yield from ({"task": one, "via": "future"} for one in dict.fromkeys(tasks) if one != task.name)
+
+
+def _inputs(mapper: Any) -> list[str]:
     entries = [mapper.mapper(location) for location in mapper.files()]
-    return [entry.resolved for entry in entries if entry.type in ("File", "WritableFile")]
+    kinds = {prefix + kind for kind in _CLASSES for prefix in ("", "Writable")}
+    return [entry.resolved for entry in entries if entry.type in kinds and entry.resolved.startswith("/")]
 
 
 def _paths(outputs: Any) -> Iterator[str]:
-    """The files in an output object, however nested."""
+    """The files and folders in an object, however nested."""
     if isinstance(outputs, dict):
-        if outputs.get("class") == "File":
+        if outputs.get("class") in _CLASSES:
             place = urlsplit(str(outputs.get("location", "")))
             if place.scheme == "file":
                 yield unquote(place.path)

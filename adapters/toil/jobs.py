@@ -83,6 +83,8 @@ class _Try:
             t_ns=self.begun_ns,
             requested=requested,
             annotations=named,
+            steps=self.place.steps,
+            takes=sorted({step for steps in self.place.takes.values() for step in steps}),
         )
 
 

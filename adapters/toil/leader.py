@@ -12,7 +12,7 @@ Invariants: what toil returns and raises is what it does untraced; a fault of ou
 import logging
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from typing import Any
 
@@ -75,20 +75,13 @@ def _finish(workflow: Workflow) -> None:
     """Dependencies, and the ends of tasks without one: their worker was killed, or no other try came."""
     workflow.flush()
     lines = [line for line in workflow.declared_lines() if "task" in line]
-    writers = {file["path"]: line["task"] for line in lines if line["type"] == "task" for file in line["outputs"]}
     tasks: dict[str, dict[str, Any]] = {}
     for line in lines:
         if line["type"] == "task":
-            tasks.setdefault(line["task"], line)
-            found = ((writers.get(file["path"], line["task"]), file["path"]) for file in line["inputs"])
-            deps = [
-                {"task": RecordedName(writer), "via": "file", "path": RecordedName(path)}
-                for writer, path in found
-                if writer != line["task"]
-            ]
-            if deps:
-                own = {key: RecordedName(line[key]) for key in ("stage", "task", "kind", "name")}
-                workflow.write("task", **own, deps=deps, inputs=[], outputs=[])
+            known = tasks.setdefault(line["task"], {**line, "inputs": [], "outputs": []})
+            known["inputs"] += line["inputs"]
+            known["outputs"] += line["outputs"]
+    _declare_dependencies(workflow, tasks)
     ended = {line["task"] for line in lines if line["type"] == "end"}
     for task in tasks.keys() - ended:
         tries = [line for line in lines if line["type"] == "try" and line["task"] == task]
@@ -96,3 +89,23 @@ def _finish(workflow: Workflow) -> None:
         errors = [line["error"] for line in tries if line["try"] == last and line.get("error")]
         error = errors[0] if errors else "its worker was killed"
         workflow.ended(RecordedName(task), "failed" if errors else "killed", error=error, tries=last + 1)
+
+
+def _declare_dependencies(workflow: Workflow, tasks: Mapping[str, Mapping[str, Any]]) -> None:
+    """By files, and by values on all tasks of a step of which a task takes something that is no file of theirs."""
+    writers = {file["path"]: task for task, line in tasks.items() for file in line["outputs"]}
+    of_step: dict[str, list[str]] = {}
+    for task, line in tasks.items():
+        for step in line.get("steps", ()):
+            of_step.setdefault(step, []).append(task)
+    for task, line in tasks.items():
+        files = {file["path"]: writers[file["path"]] for file in line["inputs"] if file["path"] in writers}
+        deps = [{"task": RecordedName(one), "via": "file", "path": RecordedName(path)}
+                for path, one in files.items() if one != task]  # fmt: skip
+        for step in line.get("takes", ()):
+            givers = [one for one in of_step.get(step, ()) if one != task]
+            if set(files.values()).isdisjoint(givers):
+                deps += [{"task": RecordedName(one), "via": "future"} for one in givers]
+        if deps:
+            own = {key: RecordedName(line[key]) for key in ("stage", "task", "kind", "name")}
+            workflow.write("task", **own, deps=deps, inputs=[], outputs=[])

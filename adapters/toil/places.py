@@ -1,4 +1,5 @@
-"""Which step a job of toil's belongs to, and which of its instances: an attribute of the job that toil's pickles keep.
+"""Which step a job of toil's belongs to, which of its instances, and what that step takes of others: an attribute of
+the job that toil's pickles keep.
 
 toil names a job by its workflow, step and tool, but one of a scatter by the workflow and a number, and one of a
 subworkflow without what that is in: jobs of several steps have one name. A job is created while another one runs:
@@ -8,16 +9,19 @@ subworkflow without what that is in: jobs of several steps have one name. A job 
     CWLLoop.run          for each iteration                          align[0]
     CWLJobWrapper.run    the job whose resources are known then      align
 
+A step takes outputs of steps beside it, and inputs of its workflow, which are what the step that this is takes.
+
 Invariant: a job's name as toil has it stays as it is.
 """
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from cwltool.process import shortname
+from cwltool.utils import aslist
 from toil.cwl import cwltoil
 
 from tailrace.integrations.isolation import Isolation
@@ -28,16 +32,20 @@ _CREATED = ("CWLWorkflow", "CWLScatter", "CWLLoop", "CWLJobWrapper", "CWLJob")
 
 
 class Place(NamedTuple):
-    """stage: the step; task: the step in the workflow, with the number in its scatter."""
+    """stage: the step; task: the step in the workflow, with the number in its scatter; steps: those that it is in, and
+    itself; takes: by each input of the step, the steps that give it."""
 
     stage: str = ""
     task: str = ""
+    steps: tuple[str, ...] = ()
+    takes: Mapping[str, tuple[str, ...]] = {}
 
-    def step(self, name: str) -> "Place":
-        return Place(name, f"{self.task}/{name}" if self.task else name)
+    def step(self, name: str, takes: Mapping[str, tuple[str, ...]] | None = None) -> "Place":
+        task = f"{self.task}/{name}" if self.task else name
+        return Place(name, task, (*self.steps, task), takes or {})
 
     def instance(self, number: int) -> "Place":
-        return Place(self.stage, f"{self.task}[{number}]")
+        return self._replace(task=f"{self.task}[{number}]")
 
 
 @dataclass
@@ -51,15 +59,30 @@ class _Creating:
     def next(self, job: Any, parent_name: str, step: Any) -> Place:
         """parent_name: what the new job's name begins with; step: that it is for, where it is told."""
         if isinstance(self.job, cwltoil.CWLWorkflow):
-            if step is not None:
-                return self.place.step(shortname(step.tool["id"]))
-            return self.place.step(parent_name.removeprefix(f"{shortname(self.job.cwlwf.tool['id'])}."))
+            name = parent_name.removeprefix(f"{shortname(self.job.cwlwf.tool['id'])}.")
+            name = name if step is None else shortname(step.tool["id"])
+            return self.place.step(name, self._taken(name))
         if isinstance(self.job, cwltoil.CWLScatter):
             self.created += 1
             return self.place.instance(self.created - 1)
         if isinstance(self.job, cwltoil.CWLLoop) and not isinstance(job, cwltoil.CWLLoop):
             return self.place.instance(self.job.iteration)
         return self.place
+
+    def _taken(self, name: str) -> dict[str, tuple[str, ...]]:
+        """What a step of the workflow that runs takes."""
+        workflow = self.job.cwlwf
+        steps = {shortname(one.tool["id"]): one.tool for one in workflow.steps}
+        givers = {output["id"]: f"{self.place.task}/{giver}" if self.place.task else giver
+                  for giver, tool in steps.items() for output in tool["outputs"]}  # fmt: skip
+        return {
+            shortname(given["id"]): tuple(
+                step
+                for source in aslist(given.get("source", []))
+                for step in ((givers[source],) if source in givers else self.place.takes.get(shortname(source), ()))
+            )
+            for given in steps[name]["inputs"]
+        }
 
 
 _creating: ContextVar[_Creating | None] = ContextVar("_creating", default=None)

@@ -84,11 +84,12 @@ MANAGER_FILES = re.compile(
     r"|file-\d+-[0-9a-f]{32}-[^/]+)$)"
     r"|/function_data/\d{4,}/(function|map|result)$|-\d{20}-[^/]+/\d{4,}/(function|map|argument|result)$"
     r"|/vine-(logs/[^/]+$|library-cache/)"
+    r"|/files-flat/file-[0-9a-f]{32}/stream(\.[0-9a-f-]+\.tmp)?$|/toilwf-[0-9a-f]+/(deferred/|.*/worker_log\.txt$)"
 )
 """Files that workflow managers keep for themselves: logs, locks, records, the scripts by which they start tasks; Ray's
 store of objects, which has its full size from the start; the caches of Work Queue's and TaskVine's workers, and Parsl's
-functions, arguments and results in their tasks' directories. What tasks write in a manager's directory (Snakemake's
-shadow directories, Nextflow's work directories, those of Work Queue's tasks) is data."""
+functions, arguments and results in their tasks' directories; toil's promised values. What tasks write in a manager's
+directory (Snakemake's shadow directories, Nextflow's work directories, those of Work Queue's tasks) is data."""
 MANAGER_PROGRAMS = re.compile(
     r"flux-(broker|module-exec)|slurm(ctld|d|dbd)|pbs_(server|comm|sched)|raylet|gcs_server|catalog_server"
     r"|condor_(collector|master|negotiator|schedd|startd)"

@@ -1,14 +1,16 @@
 """CWLProv: the research object that `cwltool --provenance DIR` makes.
 
     DIR/metadata/provenance/*.cwlprov.json     PROV-JSON: each execution of a step, what it used and made
+    DIR/workflow/packed.cwl                    the workflow, as JSON: which step takes something of which
 
-A step's execution is named as cwltool does, `sort_2` for the second one of `sort`. A research object has its files by
+A value (a number, a text) has no identity there, as a file has by its checksum, so the steps tell where one passes. A
+step's execution is named as cwltool does, `sort_2` for the second one of `sort`. A research object has its files by
 checksum, not by the paths that they had while the workflow ran: a dependency says that a file passed, and not which.
 """
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from tailrace.errors import UsageError
 from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer, json_of
 
 _FOLDER = "metadata/provenance"
+_WORKFLOW = "workflow/packed.cwl"
 _LARGEST = 512 << 20
 
 Document = dict[str, Any]
@@ -34,9 +37,66 @@ def read(path: Path) -> ImportedWorkflow:
     runs = _Runs()
     for file in _files(path):
         runs.add(json_of(file, _LARGEST))
+    told: dict[str, Any] = {"declares": "File and Directory inputs and outputs"}
+    stages = _stage_deps(path / _WORKFLOW)
     return ImportedWorkflow(
-        manager="cwltool", version="", name=path.resolve().name, tasks=runs.tasks(), root=path.resolve(), via="file"
+        manager="cwltool",
+        version="",
+        name=path.resolve().name,
+        tasks=runs.tasks(),
+        root=path.resolve(),
+        via="file",
+        config=told if stages is None else {**told, "stage_deps": stages},
     )
+
+
+def _stage_deps(packed: Path) -> list[tuple[str, str]] | None:
+    """The steps between which something passes; a step that is a workflow stands between what is in it and outside.
+    None where the workflow isn't told."""
+    try:
+        document = json_of(packed, _LARGEST)
+        return sorted({pair for one in document.get("$graph", [document]) for pair in _pairs(one, document)})
+    except (OSError, UsageError, AttributeError, KeyError, TypeError):
+        return None
+
+
+def _pairs(process: Document, document: Document) -> Iterator[tuple[str, str]]:
+    """Of the steps of a workflow, and of those that are its steps."""
+    steps = {step["id"]: step for step in process["steps"]} if process["class"] == "Workflow" else {}
+    for name, step in steps.items():
+        inner = _process(step["run"], document)
+        inside = {one["id"] for one in inner["steps"]} if inner.get("class") == "Workflow" else set()
+        for given in step["in"]:
+            for giver in _givers(given.get("source"), steps):
+                yield _stage(giver), _stage(name)
+        for one in inner["steps"] if inside else ():
+            if any(not set(_givers(given.get("source"), inside)) for given in one["in"]):
+                yield _stage(name), _stage(one["id"])
+        for output in inner["outputs"] if inside else ():
+            for giver in _givers(output.get("outputSource"), inside):
+                yield _stage(giver), _stage(name)
+        if not isinstance(step["run"], str):
+            yield from _pairs(inner, document)
+
+
+def _process(run: Any, document: Document) -> Document:
+    if not isinstance(run, str):
+        found: Document = run
+        return found
+    return next((one for one in document.get("$graph", ()) if one["id"] == run), {})
+
+
+def _givers(sources: Any, steps: Collection[str]) -> Iterator[str]:
+    """The steps of which these sources are outputs; the others are inputs of the workflow."""
+    for source in sources if isinstance(sources, list) else [sources]:
+        step = str(source).rpartition("/")[0]
+        if step in steps:
+            yield step
+
+
+def _stage(name: str) -> str:
+    """ "#main/sort" is sort."""
+    return name.rsplit("#", 1)[-1].partition("/")[2] or name
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -60,7 +120,7 @@ class _Runs:
             label = _text(about.get("prov:label"))
             if "wfprov:ProcessRun" in json.dumps(about.get("prov:type")):
                 # "Run of workflow/packed.cwl#main/sort_2"
-                self._names[run] = label.rsplit("#", 1)[-1].partition("/")[2] or label
+                self._names[run] = _stage(label)
         for name, about in _rows(document, "entity"):
             if "wfdesc:Process" in json.dumps(about.get("prov:type")):
                 self._steps.add(name.partition("/")[2])
@@ -82,7 +142,8 @@ class _Runs:
         return [self._task(run, name) for run, name in sorted(self._names.items(), key=lambda item: item[1])]
 
     def _task(self, run: str, name: str) -> ImportedTask:
-        step = re.sub(r"_\d+$", "", name)
+        # The second one of step `sort` is sort_2, which may be the name of another step, too.
+        step = name if name in self._steps else re.sub(r"_\d+$", "", name)
         used = [entity for one, whole in self._used if one == run for entity in self._parts(whole, set())]
         makers = {self._names[maker] for entity in used for maker in self._makers(entity) if maker != run}
         return ImportedTask(

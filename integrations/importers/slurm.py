@@ -5,7 +5,8 @@ Slurm forgets a job's dependencies once they are fulfilled, and the job itself s
 each job the last word counts, but for dependencies. A job is named by its id, a task of an array by the array's and
 its index (12_3), as the SPANK plugin tags them; by the variables alone such a task is tagged with an id of its own. The
 tasks of an array that wait are one record of Slurm's, with all of their indices. The components of a heterogeneous job
-are records of their own, but one job, which has the first one's id: no script runs in the others.
+are records of their own, but one job, which has the first one's id: no script runs in the others. What a job waited for
+that no record shows before its begin is not known.
 """
 
 import re
@@ -47,6 +48,7 @@ def recognizes(path: Path) -> bool:
 def read(path: Path) -> ImportedWorkflow:
     """The jobs of a file. Raises UsageError, OSError."""
     jobs: dict[str, dict[str, str]] = {}
+    pending: set[str] = set()
     cores: dict[str, dict[str, int]] = {}
     for job in _jobs(path.read_text(encoding="utf-8", errors="replace")):
         if job.get("HetJobId"):
@@ -57,6 +59,8 @@ def read(path: Path) -> ImportedWorkflow:
             known = jobs.setdefault(name, {})
             waits = known.get("Dependency", "(null)")
             known.update(job)
+            if job.get("JobState", "").startswith("PENDING"):
+                pending.add(name)
             if job.get("Dependency", "(null)") == "(null)":
                 known["Dependency"] = waits
     for name, components in cores.items():
@@ -69,6 +73,7 @@ def read(path: Path) -> ImportedWorkflow:
         version="",
         name=path.stem,
         times="seconds",
+        config={} if pending.issuperset(jobs) else {"declares": "dependencies of jobs that scontrol showed pending"},
         tasks=[_task(name, job, waits) for (name, job), waits in zip(jobs.items(), _dependencies(jobs), strict=True)],
     )
 

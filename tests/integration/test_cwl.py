@@ -1,4 +1,4 @@
-"""cwltool's adapter, on a real run: a scatter, a step after it, and one that fails."""
+"""cwltool's adapter, on real runs: a scatter, a step after it, and one that fails; values that pass; cached jobs."""
 
 import subprocess
 from pathlib import Path
@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 import tailrace
+from support import cwl_flow
 from support.harm import clean_environment
 from support.managers import all_on_path, share_tailrace
+from support.run_files import Trace
 from tailrace.analyzer.model import declared_vs_observed
 
 CWLTOOLS = all_on_path("cwltool")
@@ -66,3 +68,59 @@ def test_jobs_of_a_workflow(tmp_path: Path, read_trace) -> None:
     assert set(compared["status"]) == {"observed"} and len(compared) == 3
     # What cwltool does when a job is over, as removing its folders, is its own.
     assert (run.tasks["t1_ns"] <= run.tasks["t_end_ns"])[run.tasks["task"].notna()].all()
+
+
+def run_flow(folder: Path, *options: str) -> "subprocess.CompletedProcess[str]":
+    """The flow of values; its log goes to a file, as a batch job's does."""
+    (folder / "flow.cwl").write_text(cwl_flow.FLOW)
+    words = [CWLTOOLS[0].python, "-m", "tailrace.cwl", *options, "flow.cwl"]
+    with (folder / "log").open("w") as log:
+        done = subprocess.run(
+            words, cwd=folder, env=clean_environment(share_tailrace(folder / "site")), stdout=subprocess.PIPE,
+            stderr=log, text=True, timeout=120, check=False,
+        )  # fmt: skip
+    assert done.returncode == 0 and "tailrace: can't" not in (folder / "log").read_text(), (folder / "log").read_text()
+    return done
+
+
+@pytest.fixture(scope="module")
+def flow(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the flow's run, and another one whose jobs are all cached."""
+    folder = tmp_path_factory.mktemp("flow")
+    run_flow(folder, "--cachedir", "cache", "--tmpdir-prefix", f"{folder}/tmp/", "--parallel")
+    (folder / "tailrace-runs").rename(folder / "first")
+    run_flow(folder, "--cachedir", "cache", "--tmpdir-prefix", f"{folder}/tmp/")
+    return folder
+
+
+def test_values_and_folders_that_pass_are_declared(flow: Path) -> None:
+    (run_dir,) = (flow / "first").iterdir()
+    table = tailrace.open(run_dir).insights().declared.table
+    found = {(row["producer_stage"], row["consumer_stage"], row["status"]) for row in table.to_dict("records")}
+    assert found == cwl_flow.PASSED
+    assert len(table) == len(cwl_flow.PASSED) + 1, "of a scatter each job"
+
+
+def test_a_step_whose_name_ends_in_a_number_is_a_stage_of_its_own(flow: Path) -> None:
+    (run_dir,) = (flow / "first").iterdir()
+    run = tailrace.open(run_dir)
+    stages = {"number_1", "number_2", "many", "total", "add", "use", "make", "list"}
+    assert set(run.declared_tasks["stage"]) == set(run.stages["stage"].dropna()) == stages
+
+
+def test_what_cwltool_says_itself_is_no_output_of_a_task(flow: Path) -> None:
+    (run_dir,) = (flow / "first").iterdir()
+    trace = Trace(run_dir)
+    assert trace.tags(trace.of(flow / "log", {"write"}), "task") == {(None,)}
+
+
+def test_cached_jobs_are_memoized_tasks(flow: Path) -> None:
+    (run_dir,) = (flow / "tailrace-runs").iterdir()
+    (first,) = (flow / "first").iterdir()
+    before, tasks = (tailrace.open(one).declared_tasks for one in (first, run_dir))
+    assert set(tasks["status"]) == {"memoized"}
+    assert {(t.task, t.stage) for t in tasks.itertuples()} == {(t.task, t.stage) for t in before.itertuples()}
+    table = tailrace.open(run_dir).insights().declared.table
+    assert {(row["producer_stage"], row["consumer_stage"]) for row in table.to_dict("records")} == {
+        (one, then) for one, then, _ in cwl_flow.PASSED
+    }

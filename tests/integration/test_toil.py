@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import tailrace
+from support import cwl_flow
 from support.harm import clean_environment
 from support.managers import all_on_path, only_run, share_tailrace
 from tailrace.analyzer.model import declared_vs_observed
@@ -127,3 +128,15 @@ def test_a_version_that_creates_jobs_in_another_way_is_one_line(tmp_path: Path) 
     assert done.returncode == 0 and (tmp_path / "a.sorted").read_text() == "1\n2\n", done.stderr
     assert done.stderr.count("tailrace: can't follow toil: RuntimeError: toil ") == 1
     assert not (tmp_path / "tailrace-runs").exists()
+
+
+def test_values_that_pass_are_declared(tmp_path: Path) -> None:
+    """What an expression gives is of what it took: it runs in a worker, and is a task."""
+    (tmp_path / "flow.cwl").write_text(cwl_flow.FLOW)
+    done = toil(tmp_path, "-m", "tailrace.toil", "--no-prepull", "flow.cwl")
+    assert done.returncode == 0 and "tailrace: can't" not in done.stderr, done.stderr
+    _, run = only_run(tmp_path)
+    table = run.insights().declared.table
+    found = {(row["producer_stage"], row["consumer_stage"], row["status"]) for row in table.to_dict("records")}
+    through = {("number_1", "double", "value only"), ("double", "number_2", "value only")}
+    assert found == (cwl_flow.PASSED - {("number_1", "number_2", "value only")}) | through

@@ -290,7 +290,9 @@ def test_runs_of_a_research_object_are_joined_by_what_passed(tmp_path: Path) -> 
     folder = tmp_path / "metadata/provenance"
     folder.mkdir(parents=True)
     (folder / "primary.cwlprov.json").write_text(json.dumps(document))
-    tasks = {task.names[0]: task for task in imported(tmp_path).tasks}
+    workflow = imported(tmp_path)
+    assert workflow.config == {"declares": "File and Directory inputs and outputs"}, "of values it tells nothing"
+    tasks = {task.names[0]: task for task in workflow.tasks}
     assert {name: (task.stage, task.after) for name, task in tasks.items()} == {
         "sort": ("sort", ()),
         "sort_2": ("sort", ()),
@@ -299,6 +301,52 @@ def test_runs_of_a_research_object_are_joined_by_what_passed(tmp_path: Path) -> 
         "count_words_3": ("count_words_3", ("sort",)),
     }
     assert tasks["sort"].status == "done" and tasks["merge"].status == ""
+
+
+def test_a_step_whose_name_ends_in_a_number_is_a_step_of_its_own(tmp_path: Path) -> None:
+    """Also beside a step that has the rest as its name, of whose repetitions one could be it."""
+    run = {"prov:type": {"$": "wfprov:ProcessRun", "type": "prov:QUALIFIED_NAME"}}
+    names = ("echo", "echo_2", "echo_2_2", "echo_3")
+    document = {
+        "activity": {f"id:{name}": {**run, "prov:label": f"Run of workflow/packed.cwl#main/{name}"} for name in names},
+        "entity": {f"wf:main/{step}": {"prov:type": [{"$": "wfdesc:Process"}]} for step in ("echo", "echo_2")},
+    }
+    folder = tmp_path / "metadata/provenance"
+    folder.mkdir(parents=True)
+    (folder / "primary.cwlprov.json").write_text(json.dumps(document))
+    stages = {task.names[0]: task.stage for task in imported(tmp_path).tasks}
+    assert stages == {"echo": "echo", "echo_2": "echo_2", "echo_2_2": "echo_2", "echo_3": "echo"}
+
+
+def test_the_steps_of_a_research_object_tell_where_values_pass(tmp_path: Path) -> None:
+    """Through a step that is a workflow of its own, into it and out of it."""
+    tool = {"class": "CommandLineTool"}
+    inner = {
+        "id": "#inner",
+        "class": "Workflow",
+        "steps": [{"id": "#inner/add", "run": tool, "in": [{"source": "#inner/n"}]}],
+        "outputs": [{"id": "#inner/out", "outputSource": "#inner/add/out"}],
+    }
+    main = {
+        "id": "#main",
+        "class": "Workflow",
+        "steps": [
+            {"id": "#main/count", "run": tool, "in": [{"source": "#main/file"}]},
+            {"id": "#main/more", "run": "#inner", "in": [{"source": ["#main/count/n"]}]},
+            {"id": "#main/use", "run": tool, "in": [{"source": "#main/more/out"}, {"valueFrom": "1"}]},
+        ],
+        "outputs": [],
+    }
+    for folder in ("metadata/provenance", "workflow"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "metadata/provenance/primary.cwlprov.json").write_text("{}")
+    (tmp_path / "workflow/packed.cwl").write_text(json.dumps({"$graph": [inner, main]}))
+    assert imported(tmp_path).config["stage_deps"] == [
+        ("add", "more"),
+        ("count", "more"),
+        ("more", "add"),
+        ("more", "use"),
+    ]
 
 
 SCONTROL = """JobId=6 JobName=make it
@@ -328,7 +376,15 @@ def test_jobs_of_slurm_keep_the_dependencies_that_they_had(tmp_path: Path) -> No
         "8": ("never", ("7",), "dep_failed"),
     }
     assert tasks["7"].vias == {"6": "afterok"} and tasks["7"].requested == {"cores": 2}
-    assert tasks["7"].error == "exit code 3" and tasks["8"].tries == 0
+
+
+@pytest.mark.parametrize("shown_before", [True, False])
+def test_what_jobs_of_slurm_waited_for_is_known_if_they_were_shown_before_they_began(
+    tmp_path: Path, shown_before: bool
+) -> None:
+    before, after = SCONTROL.replace("\\\n", "").split("\n\n")
+    (tmp_path / "jobs.txt").write_text(before + "\n" + after if shown_before else after)
+    assert ("declares" in imported(tmp_path / "jobs.txt").config) != shown_before
 
 
 ARRAYS = """JobId=1 ArrayJobId=1 ArrayTaskId=1-2,4%1 JobName=make JobState=PENDING Dependency=(null)
