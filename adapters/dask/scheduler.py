@@ -127,7 +127,7 @@ class TaskDeclarations(SchedulerPlugin):  # type: ignore[misc]  # distributed is
             task_of(state.key, task.life),
             stage,
             kind="python",
-            name=readable(state.key, stage),
+            name=readable(state.key, stage, task.life),
             deps=deps,
             requested=state.resource_restrictions,
             annotations={"span": span} if span else None,
