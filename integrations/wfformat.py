@@ -9,8 +9,8 @@ omitted: their names are valid in one run only and no file has them.
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -20,7 +20,8 @@ from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Impo
 
 KIND = "wfformat"
 _TASK_NUMBER = re.compile(r"[_.-](ID)?\d+$")
-"""The suffix by which instances number the tasks of a stage: mProject_ID0000006."""
+"""The suffix by which instances number the tasks of a stage: mProject_ID0000006. Steps of several programs that end in
+numbers, step_1 and step_2, are stages of their own."""
 _EXPORT_MARK = "tailrace"
 """The key with which `tailrace export` marks an instance whose identifiers are escaped."""
 
@@ -98,6 +99,7 @@ def _instance(data: Any) -> Instance:
         for child in task.get("children", []):
             parents.setdefault(decoded(str(child)), {})[decoded(str(task["id"]))] = None
     system = data.get("runtimeSystem") or {}
+    tasks = dict(_staged(tasks, decoded))
     return Instance(
         name=str(data["name"]),
         system=str(system.get("name", "unknown")),
@@ -115,17 +117,26 @@ def _decode(name: str) -> str:
 
 def _task(task: Any, name: str, done: Any, decoded: Any) -> InstanceTask:
     command = done.get("command") or {}
-    stage = str(task.get("name") or name)
-    step = _TASK_NUMBER.sub("", stage) if decoded is str else stage
     return InstanceTask(
         id=name,
-        stage=step or stage,
+        stage=str(task.get("name") or name),
         program=str(command.get("program", "")),
         parents=tuple(decoded(str(parent)) for parent in task.get("parents", [])),
         inputs=_files(task.get("inputFiles", []), decoded),
         outputs=_files(task.get("outputFiles", []), decoded),
         runtime_s=float(done.get("runtimeInSeconds", 0)),
     )
+
+
+def _staged(tasks: Mapping[str, InstanceTask], decoded: Any) -> Iterator[tuple[str, InstanceTask]]:
+    """The tasks with the stages that their names tell."""
+    stems = {name: _TASK_NUMBER.sub("", task.stage) if decoded is str else "" for name, task in tasks.items()}
+    programs: dict[str, set[str]] = {}
+    for name, task in tasks.items():
+        programs.setdefault(stems[name], set()).add(task.program)
+    for name, task in tasks.items():
+        stem = stems[name]
+        yield name, replace(task, stage=stem) if stem and len(programs[stem]) == 1 else task
 
 
 def _files(ids: Any, decoded: Any) -> tuple[str, ...]:

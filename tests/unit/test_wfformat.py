@@ -38,6 +38,18 @@ def test_the_stage_is_the_name_without_its_number(tmp_path: Path, name: str, sta
     assert read(tmp_path, instance(task(name))).tasks[name].stage == stage
 
 
+@pytest.mark.parametrize(
+    ("programs", "stages"), [(("sort", "sort"), {"step"}), (("sort", "uniq"), {"step_1", "step_2"})]
+)
+def test_numbered_names_of_several_programs_are_stages_of_their_own(
+    tmp_path: Path, programs: tuple[str, str], stages: set[str]
+) -> None:
+    done = [{"id": f"step_{n}", "command": {"program": program}} for n, program in enumerate(programs, 1)]
+    data = instance(task("step_1"), task("step_2", parents=("step_1",)))
+    data["workflow"]["execution"] = {"tasks": done}
+    assert {one.stage for one in read(tmp_path, data).tasks.values()} == stages
+
+
 def test_escapes_are_undone_only_in_our_own(tmp_path: Path) -> None:
     one = task("a:20b", outputFiles=["/d/x:20y#2", "/d/x:20y#1", "pipe:3A:5B7:5D"])
     assert read(tmp_path, instance(one)).tasks["a:20b"].outputs == ("/d/x:20y#2", "/d/x:20y#1", "pipe:3A:5B7:5D")
