@@ -188,3 +188,42 @@ def test_two_managers_in_one_process_keep_their_tasks_apart(tmp_path, read_trace
     assert trace.tags(trace.of(tmp_path / "around", WRITES), *keys) == {("flow", "make", "a", "3")}
     begun = {(line["workflow"], line["manager"]) for line in declared(tmp_path / "run")}
     assert begun == {("flow", "outer"), ("flow-2", "inner")}
+
+
+COMPUTING = """
+import time
+from tailrace.integrations import Workflow
+
+workflow = Workflow.begin("smallest", "1", "flow")
+workflow.submitted("a", "compute")
+workflow.submitted("b", "use", deps=["a"])
+times = []
+for name, stage in (("a", "compute"), ("b", "use")):
+    workflow.started(name)
+    with workflow.task(name, stage):
+        times.append(time.time_ns())
+        sum(range(3_000_000))
+        open(name, "a").close()
+        sum(range(3_000_000))
+        times.append(time.time_ns())
+    workflow.ended(name)
+workflow.close()
+open("times", "w").write(" ".join(map(str, times)))
+"""
+
+
+def test_what_a_task_computes_around_its_calls_is_its_own_time(tmp_path, cli):
+    """As of Parsl's, Luigi's, Ray's and executorlib's tasks: neither queue, nor the start-up of the run."""
+    (tmp_path / "program.py").write_text(COMPUTING)
+    done = cli("run", "-o", tmp_path / "run", "--", sys.executable, "program.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    begun, ended, *second = map(int, (tmp_path / "times").read_text().split())
+    run = tailrace.open(tmp_path / "run")
+    waits = run.waits.set_index("task")
+    assert waits.loc["a", "compute_ns"] + waits.loc["a", "io_ns"] >= ended - begun
+    assert waits.loc["b", "compute_ns"] + waits.loc["b", "io_ns"] >= second[1] - second[0]
+    submitted = run.declared_tasks.set_index("task").loc["a", "t_submit_ns"]
+    assert waits.loc["a", "queue_ns"] <= begun - submitted
+    critical = run.insights().critical
+    assert critical.parts["compute"] + critical.parts["io"] >= ended - begun + second[1] - second[0]
+    assert critical.tasks["end_ns"].max() >= second[1]
