@@ -117,9 +117,10 @@ def main() -> None:
         b"PATH=/bin\nLD_PRELOAD=/x.so /lib/libtailrace.so:/y.so\nTAILRACE_RUN=/run\nTAILRACE_TAGS=a=1\n"
         b"TAILRACE_PROCESS=1:2:3:0\nSLURM_JOB_ID=7\nSLURM_PROCID=1\nTAILRACE_CLOCK=monotonic\nHOME=/root",
     )
-    put("redaction", "options", b"curl\n-u\na:b\n--token\n-x\nhttps://a:b@h/?sig=1\nAuthorization: Bearer x")
-    shell = b"sh\n-c\nsshpass -p 'a b' mysql -pc; X_TOKEN=\"a\" curl -su a:b | zip -P x ghp_0123456789012345678901"
+    put("redaction", "options", b"curl\0-u\0a:b\0--token\0-x\0https://a:b@h/?sig=1\0Authorization: Bearer x")
+    shell = b"sh\0-c\0sshpass -p 'a b' mysql -pc; X_TOKEN=\"a\" curl -su a:b | zip -P x ghp_0123456789012345678901"
     put("redaction", "shell", shell)
+    put("redaction", "words", b"sh\0-c\0a --token \\\n $(b \"`c`\" ${d}) 'e' x:y@z\0password\0=\0x")
     put("settings", "untraced", b"PATH=/bin\nLD_PRELOAD=/x.so  /y.so")
 
 

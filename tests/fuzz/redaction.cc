@@ -1,4 +1,4 @@
-// A command line: lines of the input are its arguments. What is written are parts of the arguments, in their order, and
+// A command line: the input's parts between NULs are its arguments. What is written are parts of the arguments, in their order, and
 // kRedacted.
 #include "format/redaction.h"
 
@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   Redactor redactor(Redaction::kSecrets);
   Writer nothing(nullptr, 0);
   for (size_t at = 0; at < text.size();) {
-    size_t end = std::min(text.find('\n', at), text.size());
+    size_t end = std::min(text.find('\0', at), text.size());
     // An allocation of its own, so that the sanitizer checks its end.
     std::vector<char> argument(text.begin() + static_cast<long>(at), text.begin() + static_cast<long>(end));
     g_argument = {argument.data(), argument.size()};

@@ -79,6 +79,56 @@ def test_values_of_secret_names_are_redacted(words: list[str], kept: list[str]) 
 
 
 @pytest.mark.parametrize(
+    ("script", "kept"),
+    [
+        ("a --token \\\n  S --password \\\n  S", "a --token \\\n  [redacted] --password \\\n  [redacted]"),
+        ("curl -u \\\n a:S x; sshpass -p \\\n S y", "curl -u \\\n a:[redacted] x; sshpass -p \\\n [redacted] y"),
+        ("a --token=S\\\nS y", "a --token=[redacted] y"),
+        ("a --token=$(echo S) b", "a --token=[redacted] b"),
+        ("a --token $(echo S $(cat 'S)')) b", "a --token [redacted] b"),
+        ("a --token=`echo S` b; c", "a --token=[redacted] b; c"),
+        ("a --token=${S:-S S} b", "a --token=[redacted] b"),
+        ('a --token="$(echo "S")" b', 'a --token="[redacted]" b'),
+        ("a --token=$(echo S", "a --token=[redacted]"),
+        ("mysql -p$(cat S) db; curl -u a:$(cat S) x", "mysql -p[redacted] db; curl -u a:[redacted] x"),
+        ('a --token=b"S S"S b', "a --token=[redacted] b"),
+        ("a --token='S'S b", "a --token='[redacted] b"),
+        ("a --token=S\\ S b", "a --token=[redacted] b"),
+        ("sh -c 'a --token=S' b", "sh -c 'a --token=[redacted]' b"),
+        ("sh -c 'a --token=' b", "sh -c 'a --token=' b"),
+        ("don't --token='S S' b", "don't --token='[redacted]' b"),
+        ("f(password='S', a=1, token=\"S\")", "f(password='[redacted]', a=1, token=\"[redacted]\")"),
+        ('curl -d "{\\"token\\": \\"S\\", \\"a\\": 1}" x', 'curl -d "{\\"token\\": \\"[redacted]\\", \\"a\\": 1}" x'),
+        ("scp a:S@host:/x . && x --url=b:S@host/y", "scp a:[redacted]@host:/x . && x --url=b:[redacted]@host/y"),
+        ("curl https://a:S&S@host https://a:S@S@host/x@y", "curl https://a:[redacted]@host https://a:[redacted]@host/x@y"),
+    ],
+)
+def test_a_value_is_redacted_to_the_end_of_its_word_as_the_shell_reads_it(script: str, kept: str) -> None:
+    assert redact("sh", "-c", script) == ["sh", "-c", kept]
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        (["password", "=", "S", "a"], ["password", "=", "[redacted]", "a"]),
+        (["password", "=S"], ["password", "=[redacted]"]),
+        (["password=", "S"], ["password=", "[redacted]"]),
+        (["token:", "S"], ["token:", "[redacted]"]),
+        (["Authorization:", "Bearer", "S", "a"], ["Authorization:", "[redacted]", "[redacted]", "a"]),
+        (["user:S@host", "-x", "a:S@[::1]:80"], ["user:[redacted]@host", "-x", "a:[redacted]@[::1]:80"]),
+    ],
+)
+def test_a_value_in_words_of_its_own_is_redacted(words: list[str], kept: list[str]) -> None:
+    assert redact("program", *words)[1:] == kept
+
+
+@pytest.mark.parametrize("part", ["$(a ", "curl -u $(", '--token=a"$(b ', "a:=", "://", "`'", "'a ", '"$(', "-p`'\" "])
+def test_a_text_of_begins_without_an_end_is_read_once(part: str) -> None:
+    text = part.encode() * (4_000_000 // len(part))
+    assert len(_native.redact([b"curl", text], "secrets")[1]) < 5 * len(text)
+
+
+@pytest.mark.parametrize(
     "words",
     [
         ["--tokenizer=bert", "--max-tokens=100", "--token-file", "a.txt", "--password-stdin"],
@@ -90,6 +140,7 @@ def test_values_of_secret_names_are_redacted(words: list[str], kept: list[str]) 
         ["mysql", "-p", "-h", "host", "-P", "3306", "docker", "run", "-p", "80:80", "tar", "-pxf", "a.tar"],
         ["-c", "mysql -h x; ssh -p 22 h | tar -p", "-p", "1", "curl -sS -u a x", "sk-learn", "hf_model", "ghp_x"],
         ["\udcff=\u00e9 \U0001f600"],
+        ["img:tag@sha256:0a1b", "mailto:a@host", "host:/a@b", "pkg@1:2", "env", "DB_PASSWORD=", "prog", "a", "=", "b"],
     ],
 )
 def test_what_only_looks_like_a_secret_stays(words: list[str]) -> None:

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "format/name_hashing.h"
 #include "format/secret_options.h"
+#include "format/shell_words.h"
 
 namespace tailrace {
 
@@ -28,7 +29,12 @@ class Redactor {
   void write(Writer &out, string_view argument, Put put);
 
  private:
+  // Of the argument that follows: anything, what separates a name from its value, the value, or all of a header.
+  enum class Next { kAny, kSeparator, kValue, kHeader };
+
   void write_without_secrets(Writer &out, string_view text, Put put);
+  static Span find_in_name(string_view text, size_t at, size_t end, ShellText &shell);
+  Next announced_by(string_view argument) const;
   void write_hashed(Writer &out, string_view argument, Put put) const;
 
   Redaction mode_;
@@ -36,7 +42,7 @@ class Redactor {
   string_view exe_;
   SecretOptions options_;
   bool first_ = true;
-  bool expects_secret_ = false;  // the argument before was an option that takes one
+  Next next_ = Next::kAny;
 };
 
 }  // namespace tailrace
