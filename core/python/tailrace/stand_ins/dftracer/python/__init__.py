@@ -1,6 +1,4 @@
-"""DFTracer's module of the versions 2."""
+"""DFTracer's package of the versions 2. Each of its modules has all names, whichever of them defines one there."""
 
-import tailrace.dftracer
-from tailrace.dftracer import __all__ as __all__
-
-globals().update({name: getattr(tailrace.dftracer, name) for name in __all__})
+from tailrace.dftracer import *  # noqa: F403
+from tailrace.dftracer import __version__ as __version__

@@ -1,0 +1,3 @@
+"""DFTracer's module of that name, of the versions 2."""
+
+from tailrace.dftracer import *  # noqa: F403
