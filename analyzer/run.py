@@ -18,6 +18,7 @@ from tailrace.analyzer.store.events import Events
 from tailrace.analyzer.store.mounts import mount_rows
 from tailrace.analyzer.store.tables import COMMANDS
 from tailrace.analyzer.util.formatting import clean
+from tailrace.analyzer.util.named_files import may_open
 from tailrace.analyzer.util.types import Graph
 from tailrace.hashed_names import fingerprint_in
 
@@ -82,7 +83,7 @@ class Run(Events):
 
         cwd = self.meta.get("cwd")
         names = name_table.load(self._catalogue) or name_table.kept(self._catalogue, self.edges())
-        return FileNames(names, cwd if isinstance(cwd, str) else "", self._names_of_no_file)
+        return FileNames(names, cwd if isinstance(cwd, str) else "", self._names_of_no_file, may_open(self.path))
 
     def _names_of_no_file(self) -> set[str]:
         """The names in calls that met no file: failed opens, files that were searched for."""
@@ -264,13 +265,13 @@ class Run(Events):
         *, ? or [, or an identity. See tailrace.analyzer.insights.file_history.
 
         Raises:
-            QueryError: no event has such a name; `hashed`, and the run's names are hashed.
+            QueryError: no event has such a name; `hashed`, and the run's names are hashed, or it is another user's.
         """
         from tailrace.analyzer.insights.file_history import file_history
-        from tailrace.analyzer.insights.present_files import check_names
+        from tailrace.analyzer.insights.present_files import check
 
         if hashed:
-            check_names(self.meta)
+            check(self.path, self.meta)
         return file_history(self, name, up=up, down=down, hashed=hashed, unmet=self._names_of_no_file)
 
     def task(self, task: str) -> TaskProfile:

@@ -1,5 +1,6 @@
 """`tailrace declare`: imports a declared DAG from what a workflow manager left behind."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,7 +60,10 @@ def command(
     if workflow is None:
         named = {"" if value is None else str(value) for value in seen["workflow"]}
         workflow = named.pop() if len(named) == 1 else imported.name
-    folder = Path(root or imported.root or str(run.meta.get("cwd") or ".")).resolve()
+    given = root or imported.root
+    # The run's own is a real path already, and may be any: no link of it is followed.
+    cwd = str(run.meta.get("cwd") or ".")
+    folder = Path(given).resolve() if given else Path(os.path.abspath(cwd))  # noqa: PTH100
     traced = {str(task) for task, of in zip(seen["task"], seen["workflow"], strict=True) if (of or "") == workflow}
     traced.discard("")
     names, by_file = importing.traced_names(imported.tasks, traced, lambda: _writers(run, workflow), folder)

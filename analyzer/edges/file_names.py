@@ -65,10 +65,12 @@ class Row(NamedTuple):
 
 class FileNames:
     """All names of all files of a run. cwd: "" where it isn't known; unmet: gives the names in calls that met no file,
-    by reading the events."""
+    by reading the events; looks: whether links below cwd may be followed (named_files.py)."""
 
-    def __init__(self, table: NameTable, cwd: str = "", unmet: Callable[[], set[str]] = set) -> None:
-        self._table, self._cwd, self._unmet = table, cwd, unmet
+    def __init__(
+        self, table: NameTable, cwd: str = "", unmet: Callable[[], set[str]] = set, looks: bool = False
+    ) -> None:
+        self._table, self._cwd, self._unmet, self._looks = table, cwd, unmet, looks
 
     @property
     def codes(self) -> dict[str, list[int]]:
@@ -150,7 +152,7 @@ class FileNames:
 
     def _followed(self, name: str) -> str | None:
         """Where a symbolic link of this machine leads, if to a name of the run."""
-        for folder in _folders(name, self._cwd):
+        for folder in _folders(name, self._cwd if self._looks else ""):
             place = _below(folder, name)
             target = os.path.realpath(place) if _is_whole(place) else place
             if target != place and target in self.codes:

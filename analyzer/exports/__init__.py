@@ -88,9 +88,9 @@ def export(
         those = ", ".join(name for name, f in FORMATS.items() if f.has_checksums)
         raise QueryError(f"the format {to} has no checksums; those that have are {those}")
     if hashed:
-        from tailrace.analyzer.insights.present_files import check_names
+        from tailrace.analyzer.insights.present_files import check
 
-        check_names(run.meta)
+        check(run.path, run.meta)
     write = partial(form.write_as, level=level, hashed=hashed)
     if output is None:
         return write(run, sys.stdout)

@@ -35,6 +35,7 @@ from tailrace.analyzer.store import processes
 from tailrace.analyzer.store.conditions import Glob
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import with_stage
+from tailrace.analyzer.util.named_files import may_open
 from tailrace.analyzer.util.types import Array, Ints, Row
 
 PATTERNS = {
@@ -181,7 +182,9 @@ def file_history(
     """
     m = dataflow.model(run)
     cwd = run.meta.get("cwd")
-    codes = _codes(m, name, FileNames(name_table.of(m.table), cwd if isinstance(cwd, str) else "", unmet))
+    codes = _codes(
+        m, name, FileNames(name_table.of(m.table), cwd if isinstance(cwd, str) else "", unmet, may_open(run.path))
+    )
     book = _Book(m, codes)
     hashes = PresentFiles(m) if hashed else None
     first = run.info().get("t0_ns")

@@ -2,8 +2,9 @@
 
     Model --PresentFiles--> of(file) -> Copy(state, size, sha256)
 
-Invariants: nothing is followed, waited for or changed: a link, a pipe or a device in a file's place is another file. A
-file is the run's by its inode, and as the run left it where it was not modified after the run's last write, or, where
+Invariants: only files of a run of this user are looked at, since a run may name any (named_files.py). Nothing is
+followed, waited for or changed: a link, a pipe or a device in a file's place is another file. A file is the run's by
+its inode, and as the run left it where it was not modified after the run's last write, or, where
 the run only read it, after its last use; one that changes while it is read has changed.
 """
 
@@ -11,13 +12,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tailrace.analyzer.edges import edge_table, identities
 from tailrace.analyzer.model.dataflow import Model
+from tailrace.analyzer.util import named_files
 from tailrace.errors import QueryError
 from tailrace.hashed_names import fingerprint_in
 
@@ -36,10 +37,16 @@ class Copy:
     sha256: str | None = None
 
 
-def check_names(meta: Mapping[str, object]) -> None:
-    """Raises QueryError where the names in the run of this run.json are hashed: each file would seem to be gone."""
+def check(directory: str | os.PathLike[str], meta: Mapping[str, object]) -> None:
+    """Raises QueryError where the names in the run at this path, of this run.json, are hashed, so that each file would
+    seem to be gone, and where the run is not this user's."""
     if fingerprint_in(meta) is not None:
         raise QueryError("the run's names are hashed, so that no file of it can be found here: leave --hash out")
+    if not named_files.made_by_this_user(directory, meta):
+        who = meta.get("user") or "another user"
+        raise QueryError(
+            f"the run was made by {who}: with --hash you would read what it names by your own rights: leave --hash out"
+        )
 
 
 class PresentFiles:
@@ -59,14 +66,16 @@ class PresentFiles:
         m = self._m
         path, identity = str(m.paths[code]), str(m.table.files["file"].iat[code])
         try:
-            with open(path, "rb", opener=_plain_file) as file:
+            with named_files.open_named(path, follow=False) as file:
                 before = os.fstat(file.fileno())
-                if not stat.S_ISREG(before.st_mode) or not _is_same(identity, before):
+                if not _is_same(identity, before):
                     return Copy(ANOTHER, before.st_size)
                 digest = _digest(file)
                 now = os.fstat(file.fileno())
         except FileNotFoundError:
             return Copy(GONE)
+        except named_files.NoFileError as error:
+            return Copy(ANOTHER, error.size)
         except OSError:
             return Copy(UNREADABLE)
         same = now.st_mtime_ns == before.st_mtime_ns and now.st_mtime_ns <= self._left_ns(code) + HASHED_SLACK_NS
@@ -79,11 +88,6 @@ class PresentFiles:
         writes = mine & (bursts["dir"].to_numpy() == edge_table.WRITE)
         last = bursts["last_ns"].to_numpy()[writes if writes.any() else mine]
         return int(last.max()) if len(last) else 0
-
-
-def _plain_file(path: str, flags: int) -> int:
-    # Neither waits for a pipe's writer nor follows a link that took the file's place.
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
 def _digest(file: Any) -> str:

@@ -26,7 +26,7 @@ from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model import managers_own
 from tailrace.analyzer.store import ledger, mounts, processes
 from tailrace.analyzer.store.processes import PROCESS, Process
-from tailrace.analyzer.util import grouping, intervals
+from tailrace.analyzer.util import grouping, intervals, named_files
 from tailrace.analyzer.util.tabular import Tabular
 from tailrace.analyzer.util.types import Bools, Ints, Objects, Row
 from tailrace.errors import QueryError
@@ -203,8 +203,9 @@ def manager_directories(run: AnalyzedRun) -> list[str]:
         several = config.get("own_directories")
         for directory in (config.get("run_dir"), *(several if isinstance(several, list) else ())):
             if isinstance(directory, str) and directory.startswith("/"):
-                # A hashed one is a real path already, and no link of this machine.
-                found.append(directory if fingerprint_in(run.meta) else os.path.realpath(directory))
+                # A hashed one is a real path already. Of another machine's or user's run no link is followed.
+                is_here = not fingerprint_in(run.meta) and named_files.may_open(run.path)
+                found.append(os.path.realpath(directory) if is_here else directory)
     return found
 
 

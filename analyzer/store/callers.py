@@ -4,8 +4,9 @@
                     └──► else the innermost frame outside of the system's libraries ──► addr2line ──► the same
 
 Invariants: a native frame gets a name only from the file that was loaded when it was recorded (by build ID, else by
-time of modification); another one, a file that is not there, and a machine without addr2line leave it as
-`module+0xoffset`. What was found once is kept for the life of the process.
+time of modification), and that may be opened (named_files.py: a run that was sent names any); another one, a file that
+is not there, and a machine without addr2line leave it as `module+0xoffset`. What was found once is kept for the life of
+the process.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import struct
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from functools import cache
-from pathlib import Path
-from typing import NamedTuple
+from contextlib import suppress
+from typing import BinaryIO, NamedTuple
+
+from tailrace.analyzer.util import named_files
 
 _PYTHON = re.compile(r"(?P<file>.*?)(?::(?P<line>\d+))? \((?P<function>[^()]*(?:\(.*\))?[^()]*)\)")
 _NATIVE = re.compile(r"(?P<module>.*)\+0x(?P<offset>[0-9a-f]+) \[(?P<mark>t?[0-9a-f]*)\]")
@@ -45,21 +47,32 @@ class _Native(NamedTuple):
         return f"{self.module}+0x{self.offset:x}"
 
 
-_known: dict[str, str] = {}
+_known: tuple[dict[str, str], dict[str, str]] = ({}, {})
+"""Of runs whose modules are not opened, and of those whose are."""
 _places: dict[_Native, str] = {}
 
 
-def callers(stacks: Iterable[str]) -> Mapping[str, str]:
-    """At least these stacks -> their callers, as `file:line (function)`, `module (function)` or `module+0xoffset`."""
-    unknown = [stack for stack in dict.fromkeys(stacks) if stack not in _known]
-    if len(_known) + len(unknown) > _KEPT:
-        _known.clear()
+def callers(stacks: Iterable[str], opens: bool) -> Mapping[str, str]:
+    """At least these stacks -> their callers, as `file:line (function)`, `module (function)` or `module+0xoffset`.
+
+    opens: whether the modules that they name may be opened; else native frames are offsets.
+    """
+    known = _known[opens]
+    unknown = [stack for stack in dict.fromkeys(stacks) if stack not in known]
+    if len(known) + len(unknown) > _KEPT:
+        known.clear()
         _places.clear()
     chosen = {stack: _chosen(stack) for stack in unknown}
-    _find_places({frame for frame in chosen.values() if isinstance(frame, _Native)} - _places.keys())
+    frames = {frame for frame in chosen.values() if isinstance(frame, _Native)}
+    if opens:
+        _find_places(frames - _places.keys())
     for stack, frame in chosen.items():
-        _known[stack] = _places[frame] if isinstance(frame, _Native) else frame
-    return _known
+        known[stack] = frame if isinstance(frame, str) else _places[frame] if opens else _unnamed(frame)
+    return known
+
+
+def _unnamed(frame: _Native) -> str:
+    return f"{frame.module}+0x{frame.offset + 1:x}"
 
 
 def _chosen(stack: str) -> str | _Native:
@@ -84,27 +97,30 @@ def _native(found: re.Match[str]) -> _Native:
 def _find_places(frames: set[_Native]) -> None:
     modules: dict[tuple[str, str], list[_Native]] = defaultdict(list)
     for frame in frames:
-        _places[frame] = f"{frame.module}+0x{frame.offset + 1:x}"
+        _places[frame] = _unnamed(frame)
         modules[frame.module, frame.mark].append(frame)
     tool = shutil.which("addr2line")
     for (module, mark), mine in modules.items():
-        if tool is None or not mark or mark != file_mark(module, mark.startswith("t")):
+        if tool is None or not mark or not module.startswith("/"):
             continue
-        for frame, place in zip(mine, _addr2line(tool, module, [frame.offset for frame in mine]), strict=False):
-            if place:
-                _places[frame] = place
+        with suppress(OSError), named_files.open_named(module, trusted=True) as file:
+            if mark != _mark(file, mark.startswith("t")):
+                continue
+            places = _addr2line(tool, module, file.fileno(), [frame.offset for frame in mine])
+            _places.update({frame: place for frame, place in zip(mine, places, strict=False) if place})
 
 
-def _addr2line(tool: str, module: str, offsets: list[int]) -> list[str]:
-    """The place of each offset, "" where it is not known."""
-    command = [tool, "-C", "-f", "-i", "-a", "-e", module]
+def _addr2line(tool: str, module: str, descriptor: int, offsets: list[int]) -> list[str]:
+    """The place of each offset in the module, which is open as this descriptor; "" where it is not known."""
+    command = [tool, "-C", "-f", "-i", "-a", "-e", f"/proc/self/fd/{descriptor}"]
     # No server is asked for debug information.
     environment = {**os.environ, "LC_ALL": "C", "DEBUGINFOD_URLS": ""}
     asked = "".join(f"0x{offset:x}\n" for offset in offsets)
     try:
         done = subprocess.run(
-            command, input=asked, capture_output=True, text=True, errors="replace", timeout=_SECONDS, env=environment
-        )
+            command, input=asked, capture_output=True, text=True, errors="replace", timeout=_SECONDS, env=environment,
+            pass_fds=(descriptor,), check=False,
+        )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return []
     answers = re.split(r"^0x[0-9a-f]+\n", done.stdout, flags=re.MULTILINE)[1:]
@@ -124,19 +140,14 @@ def _place(module: str, lines: list[str]) -> str:
     return f"{module} ({names[-1]})" if names else ""
 
 
-@cache
-def file_mark(path: str, by_time: bool) -> str:
+def _mark(file: BinaryIO, by_time: bool) -> str:
     """What distinguishes a module's file (core/src/linker/modules.h): its time of modification, or its build ID; "": it
     has none, or can't be read."""
-    if not path.startswith("/"):
-        return ""
-    try:
-        if by_time:
-            return f"t{Path(path).stat().st_mtime_ns:x}"
-        with Path(path).open("rb") as file:
-            return _build_id(file.read(1 << 16))[:16]
-    except (OSError, struct.error):
-        return ""
+    if by_time:
+        return f"t{os.fstat(file.fileno()).st_mtime_ns:x}"
+    with suppress(struct.error):
+        return _build_id(file.read(1 << 16))[:16]
+    return ""
 
 
 def _build_id(head: bytes) -> str:

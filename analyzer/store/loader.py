@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from tailrace import _native
@@ -22,6 +23,7 @@ from tailrace.analyzer.store.group_keys import Key
 from tailrace.analyzer.store.joining import joined
 from tailrace.analyzer.store.mounts import Mount
 from tailrace.analyzer.store.partitions import Block, Counts, Partition
+from tailrace.analyzer.util import named_files
 from tailrace.analyzer.util.lazy import lazy
 from tailrace.analyzer.util.memory import Budget
 from tailrace.analyzer.util.types import SqlValue
@@ -61,6 +63,11 @@ class Reading:
     """The process that opened the run, and shows what was left out."""
 
 
+def _opens(part: Partition) -> bool:
+    """Whether files that the partition's run names may be opened."""
+    return bool(part) and named_files.may_open(Path(part[0].path).parent.parent)
+
+
 def read_partition(part: Partition, columns: Sequence[str] | None = None, *, reading: Reading) -> pd.DataFrame:
     """The matching rows of a partition with `columns` (Dask's projection; None: all of `reading.columns`).
 
@@ -83,7 +90,7 @@ def read_batch(part: Partition, columns: Sequence[str] | None = None, *, reading
     batches, promised = _attempted(part, len(needed), reading, read)
     if not batches:
         return schema.empty_batch(wanted)
-    batch = caller_columns.added(batches[0]) if schema.CALLER.name in needed else batches[0]
+    batch = caller_columns.added(batches[0], _opens(part)) if schema.CALLER.name in needed else batches[0]
     _check_number(part, batch.num_rows, promised)
     if predicates != Where():
         keep = predicates.keeps(schema.frame_of(batch.select(predicates.columns())))
@@ -159,7 +166,7 @@ def _sum_partition(
     own = len(asked.keys)
     names = [*(key.column for key in asked.keys), *wanted.texts()]
     if schema.CALLER.name in (*names, *asked.gathered):
-        groups = caller_columns.of_groups(groups, names, asked.gathered)
+        groups = caller_columns.of_groups(groups, names, asked.gathered, _opens(part))
     return [
         (key[:own], calls, totals, figures, values)
         for key, calls, totals, figures, values in groups
@@ -198,7 +205,7 @@ def _read_tuples(part: Partition, columns: tuple[str, ...], reading: Reading) ->
     (rows, count), promised = _attempted(part, len(names), reading, read)
     _check_number(part, count, promised)
     if schema.CALLER.name in names:
-        rows = caller_columns.of_rows(names, rows)
+        rows = caller_columns.of_rows(names, rows, _opens(part))
     return [row[: len(columns)] for row in rows if wanted.fits(row[len(columns) :])]
 
 

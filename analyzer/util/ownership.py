@@ -18,6 +18,12 @@ def is_private(status: os.stat_result) -> bool:
     return status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE
 
 
+def is_safe(status: os.stat_result) -> bool:
+    """Whether nobody but this user and root may change the file, or in a directory put another one in one's place."""
+    replaceable = status.st_mode & _OTHERS_WRITE and not status.st_mode & stat.S_ISVTX
+    return status.st_uid in (os.geteuid(), _ROOT) and not replaceable
+
+
 def obstacle(status: os.stat_result, owner: int) -> str:
     """Why a directory entry (of lstat) is not read as a file of the user `owner`; "" where it is.
 
@@ -66,16 +72,9 @@ def private_cache() -> Path | None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         private = is_private(directory.lstat())
         directory = directory.resolve()
-        return directory if private and all(map(_is_safe, directory.parents)) else None
+        return directory if private and all(is_safe(above.stat()) for above in directory.parents) else None
     except (OSError, RuntimeError):
         return None
-
-
-def _is_safe(directory: Path) -> bool:
-    """Whether nobody but this user and root may put another directory in the place of one in it."""
-    status = directory.stat()
-    replaceable = status.st_mode & _OTHERS_WRITE and not status.st_mode & stat.S_ISVTX
-    return status.st_uid in (os.geteuid(), _ROOT) and not replaceable
 
 
 def give(path: Path, user: int, group: int, mode: int) -> None:

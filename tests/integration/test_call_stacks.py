@@ -216,6 +216,11 @@ def test_a_stripped_program_has_its_module_and_offset(run_traced: TracedCommand,
     assert place.startswith(f"{made}+0x")
 
 
+def forget_callers() -> None:
+    for known in (*callers._known, callers._places):
+        known.clear()
+
+
 @pytest.mark.parametrize("build_id", ["sha1", "none"])
 def test_a_program_that_was_built_anew_gets_no_lines(build_id: str, run_traced: TracedCommand, tmp_path: Path) -> None:
     made, data = tmp_path / "called", run_traced.work / "data"
@@ -229,9 +234,7 @@ def test_a_program_that_was_built_anew_gets_no_lines(build_id: str, run_traced: 
     other = tmp_path / "other.cc"
     other.write_text("// Another one.\n" + (PROGRAMS / "called.cc").read_text())
     subprocess.run([*options, other], check=True)
-    callers._known.clear()
-    callers._places.clear()
-    callers.file_mark.cache_clear()
+    forget_callers()
     (place,) = callers_of(run_traced.run, path=str(data), dir="r")
     assert place is not None
     assert place.startswith(f"{made}+0x")
@@ -355,7 +358,8 @@ def test_a_wrong_choice_is_named(run_traced: TracedCommand) -> None:
 
 
 def test_without_addr2line_callers_are_offsets(run_traced: TracedCommand, monkeypatch: pytest.MonkeyPatch) -> None:
-    stack = f"{sys.executable}+0x1000 [{callers.file_mark(str(Path(sys.executable).resolve()), False)}]"
-    callers._known.clear()
+    with Path(sys.executable).open("rb") as file:
+        stack = f"{sys.executable}+0x1000 [{callers._mark(file, False)}]"
+    forget_callers()
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    assert callers.callers([stack])[stack] == f"{sys.executable}+0x1000"
+    assert callers.callers([stack], True)[stack] == f"{sys.executable}+0x1000"

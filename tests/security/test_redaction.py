@@ -100,7 +100,10 @@ def test_values_of_secret_names_are_redacted(words: list[str], kept: list[str]) 
         ("f(password='S', a=1, token=\"S\")", "f(password='[redacted]', a=1, token=\"[redacted]\")"),
         ('curl -d "{\\"token\\": \\"S\\", \\"a\\": 1}" x', 'curl -d "{\\"token\\": \\"[redacted]\\", \\"a\\": 1}" x'),
         ("scp a:S@host:/x . && x --url=b:S@host/y", "scp a:[redacted]@host:/x . && x --url=b:[redacted]@host/y"),
-        ("curl https://a:S&S@host https://a:S@S@host/x@y", "curl https://a:[redacted]@host https://a:[redacted]@host/x@y"),
+        (
+            "curl https://a:S&S@host https://a:S@S@host/x@y",
+            "curl https://a:[redacted]@host https://a:[redacted]@host/x@y",
+        ),
     ],
 )
 def test_a_value_is_redacted_to_the_end_of_its_word_as_the_shell_reads_it(script: str, kept: str) -> None:
