@@ -48,8 +48,7 @@ def command(
 
     run_dir = rundir.existing_run_directory(directory)
     hashed_names.refuse(run_dir, "what is imported would not be")
-    importer = importing.importer_of(source, kind, importers.every())
-    imported = importing.read(importer, source)
+    importer, imported = importing.load(source, kind, importers.every())
     if not imported.tasks:
         raise UsageError(f"{source} has no tasks")
     if replace:

@@ -1,27 +1,32 @@
 """Declared graphs after the fact: from what a workflow manager left on disk into a run's declared DAG.
 
     importers(), of all installed adapters and of formats that no manager owns
-      -- importer_of(source, kind) --> Importer.read(source) --> ImportedWorkflow
+      -- load(source, kind): importer_of() --> Importer.read(source) --> ImportedWorkflow
       -- traced_names(run, workflow) --> the task tag of each task
       -- write(run_dir, ...) --> declared/<kind>-<hash>-import.jsonl (docs/declared-dag.md)
 
-Invariants: an importer reads; it runs nothing of what it finds, and never unpickles. A file or folder that it can't use
-is a UsageError that names it. Importing again replaces what was imported of the same workflow, as a whole.
+Invariants: an importer reads; it runs nothing of what it finds, and never unpickles. It does so in a process whose
+memory and time are bounded, since a file of some kilobytes may expand to any size (aliases of YAML). A file or folder
+that it can't use is a UsageError that names it. Importing again replaces what was imported of the same workflow, as a
+whole.
 """
 
+import csv
 import errno
 import hashlib
+import io
 import json
 import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 from tailrace import hashed_names
+from tailrace.analyzer.util import child, ownership
 from tailrace.analyzer.util.published import published
 from tailrace.errors import CoreError, UsageError
 from tailrace.integrations.declared_log import declared_line, of_path
@@ -30,6 +35,8 @@ from tailrace.integrations.task_tags import tag_value
 _SUFFIX = "-import.jsonl"
 _LARGEST = 1 << 30
 """Bytes of a file that is read at once."""
+_LIMITS = child.Limits(seconds=300, memory_bytes=4 << 30, result_bytes=1 << 30)
+_MOST_VALUES = 50_000_000
 _SECOND = 1_000_000_000
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -109,16 +116,76 @@ def local_moment(text: str | None) -> int | None:
         return None
 
 
+def _open(file: Path) -> BinaryIO:
+    """Opens a file that a manager wrote. Raises OSError, and UsageError where it is no file: a pipe would keep its
+    reader waiting, and another user's link leads to what only that one may read."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno != errno.ELOOP or not ownership.is_safe(file.lstat(), of_link=True):
+            raise
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    opened = os.fdopen(descriptor, "rb")
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        opened.close()
+        raise UsageError(f"{file} is not a file")
+    return opened
+
+
 def contents(file: Path, largest: int = _LARGEST) -> bytes:
-    """The bytes of a file that a manager wrote. Raises OSError, and UsageError where it is larger than `largest` or no
-    file: a pipe would keep who opens it waiting."""
-    with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
-        about = os.fstat(opened.fileno())
-        if not stat.S_ISREG(about.st_mode):
-            raise UsageError(f"{file} is not a file")
-        if about.st_size > largest:
+    """The bytes of a file that a manager wrote. Raises OSError, UsageError: it is larger than `largest`, or no file."""
+    with _open(file) as opened:
+        if os.fstat(opened.fileno()).st_size > largest:
             raise UsageError(f"{file} is larger than {largest >> 20:,} MiB: none of a workflow is")
-        return opened.read()
+        return opened.read(largest)
+
+
+def lines_of(file: Path, largest: int = _LARGEST) -> list[str]:
+    """The lines of a text. Raises as `contents`."""
+    return contents(file, largest).decode("utf-8", "replace").splitlines()
+
+
+def first_line(file: Path, longest: int) -> str:
+    """The begin of a text, up to the end of its first line. Raises as `contents`."""
+    with _open(file) as opened:
+        return opened.readline(longest).decode("utf-8", "replace")
+
+
+def rows_of(file: Path, delimiter: str = ",") -> list[dict[str, str]]:
+    """The rows of a table whose first line has the names of columns. Raises as `contents`, and UsageError."""
+    try:
+        text = contents(file).decode("utf-8", "replace")
+        return list(csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter))
+    except csv.Error as error:
+        raise UsageError(f"{file} is no table ({error})") from error
+
+
+def yaml_of(file: Path) -> Any:
+    """What a YAML file has. Raises as `contents`, and UsageError where it is not YAML, or where its aliases make so
+    many values of it that who goes through them never ends."""
+    import yaml  # Dask needs it, too
+
+    try:
+        found = yaml.safe_load(contents(file))
+        if _number_of_values(found, {}) > _MOST_VALUES:
+            raise UsageError(
+                f"{file} expands to more than {_MOST_VALUES:,} values by its aliases: none of a workflow does"
+            )
+    except (yaml.YAMLError, RecursionError) as error:
+        raise UsageError(f"{file} is not YAML: {' '.join(str(error).split())}") from error
+    return found
+
+
+def _number_of_values(value: Any, known: dict[int, int]) -> int:
+    """With all that is in it, each as often as it is met. known: by the id of a list or mapping, infinite while it is
+    counted: it may be in itself."""
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in known:
+        known[id(value)] = _MOST_VALUES
+        parts = [*value.keys(), *value.values()] if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_number_of_values(part, known) for part in parts)
+    return known[id(value)]
 
 
 def json_of(file: Path, largest: int = _LARGEST) -> Any:
@@ -127,6 +194,41 @@ def json_of(file: Path, largest: int = _LARGEST) -> Any:
         return json.loads(contents(file, largest))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{file} is not JSON, or not all of it was written ({error})") from error
+
+
+def load(source: Path, kind: str | None, importers: Iterable[Importer]) -> tuple[Importer, ImportedWorkflow]:
+    """The importer of `importer_of`, and what `read` gives, by a process of bounded memory and time. Raises
+    UsageError."""
+    known = list(importers)
+
+    def told() -> object:
+        try:
+            importer = importer_of(source, kind, known)
+            workflow = read(importer, source)
+        except UsageError as error:
+            return {"fault": str(error)}
+        except OSError as error:
+            return {"fault": f"can't read {error.filename or source}: {error.strerror or error}"}
+        return {"kind": importer.kind, "workflow": json.dumps(asdict(workflow), default=str)}
+
+    try:
+        found: Any = child.bounded(told, _LIMITS)
+    except child.OverLimitError as error:
+        raise UsageError(f"{source}: reading it {error}: no workflow is that large") from None
+    if "fault" in found:
+        raise UsageError(found["fault"])
+    return next(one for one in known if one.kind == found["kind"]), _workflow_of(json.loads(found["workflow"]))
+
+
+def _workflow_of(data: Mapping[str, Any]) -> ImportedWorkflow:
+    """What `asdict` and JSON made of a workflow."""
+    tuples = ("names", "after", "inputs", "outputs")
+    rows: list[dict[str, Any]] = data["tasks"]
+    for row in rows:
+        row.update({name: tuple(row[name]) for name in tuples})
+    tasks = [ImportedTask(**row) for row in rows]
+    root = data["root"]
+    return ImportedWorkflow(**{**data, "tasks": tasks, "root": None if root is None else Path(root)})
 
 
 def importer_of(source: Path, kind: str | None, importers: Iterable[Importer]) -> Importer:
@@ -165,6 +267,8 @@ def _recognizes(importer: Importer, source: Path, faults: dict[str, None]) -> bo
         return importer.recognizes(source)
     except UsageError as error:
         faults[str(error)] = None
+    except MemoryError:
+        raise
     except Exception:
         return False
     return False
@@ -175,7 +279,7 @@ def read(importer: Importer, source: Path) -> ImportedWorkflow:
     _refuse_large(source)
     try:
         workflow = importer.read(source)
-    except UsageError:
+    except (MemoryError, UsageError):
         raise
     except OSError as error:
         raise UsageError(f"can't read {error.filename or source}: {error.strerror or error}") from error

@@ -18,9 +18,10 @@ def is_private(status: os.stat_result) -> bool:
     return status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE
 
 
-def is_safe(status: os.stat_result) -> bool:
-    """Whether nobody but this user and root may change the file, or in a directory put another one in one's place."""
-    replaceable = status.st_mode & _OTHERS_WRITE and not status.st_mode & stat.S_ISVTX
+def is_safe(status: os.stat_result, of_link: bool = False) -> bool:
+    """Whether nobody but this user and root may change the file, or in a directory put another one in one's place.
+    of_link: the mode of a symbolic link means nothing."""
+    replaceable = not of_link and status.st_mode & _OTHERS_WRITE and not status.st_mode & stat.S_ISVTX
     return status.st_uid in (os.geteuid(), _ROOT) and not replaceable
 
 

@@ -5,13 +5,12 @@ the steps that it names which have the same values of the parameters that both u
 with `_*`. An instance is named as its script is: make_N.10.
 """
 
-import csv
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tailrace.errors import UsageError
-from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer, contents, local_moment
+from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer, local_moment, rows_of, yaml_of
 
 _METADATA = Path("meta/metadata.yaml")
 _STATUS = "status.csv"
@@ -37,10 +36,9 @@ def read(path: Path) -> ImportedWorkflow:
     """The steps of a study. Raises UsageError, OSError."""
     if not recognizes(path):
         raise UsageError(f"{path} has no {_METADATA} and {_STATUS}: give the output folder of a Maestro study")
-    data = _yaml(path / _METADATA)
+    data = yaml_of(path / _METADATA)
     instances: Steps = {step: of for step, of in data["step_combinations"].items() if step != _SOURCE}
-    with (path / _STATUS).open(encoding="utf-8", errors="replace", newline="") as lines:
-        rows = {str(row["Step Name"]): row for row in csv.DictReader(lines)}
+    rows = {str(row["Step Name"]): row for row in rows_of(path / _STATUS)}
     values = {name: _values(row) for name, row in rows.items()}
     tasks = []
     for step, names in instances.items():
@@ -59,15 +57,6 @@ def read(path: Path) -> ImportedWorkflow:
         times="polls",
         own_directories=["meta", "logs", *_FILES, *(file.name for file in path.glob("*.pkl"))],
     )
-
-
-def _yaml(file: Path) -> Any:
-    import yaml  # Dask needs it, too
-
-    try:
-        return yaml.safe_load(contents(file))
-    except yaml.YAMLError as error:
-        raise UsageError(f"{file} is not YAML: {' '.join(str(error).split())}") from error
 
 
 def _values(row: Mapping[str, str]) -> dict[str, str]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tailrace.errors import UsageError
-from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer, contents, json_of
+from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer, json_of, yaml_of
 
 _SPECIFICATIONS = "merlin_info/*.expanded.yaml"
 _STATUS = "MERLIN_STATUS.json"
@@ -69,7 +69,7 @@ def read(path: Path) -> ImportedWorkflow:
     files = sorted(path.glob(_SPECIFICATIONS))
     if not files:
         raise UsageError(f"{path} has no {_SPECIFICATIONS}: give the folder of a Merlin study, STUDY_DATE-TIME")
-    data = _yaml(files[0])
+    data = yaml_of(files[0])
     steps = _steps(data)
     found = _rows(path.resolve(), steps)
     tasks = [task for step in steps.values() for one in step.instances for task in _tasks(one, steps, found)]
@@ -81,15 +81,6 @@ def read(path: Path) -> ImportedWorkflow:
         root=path.resolve(),
         own_directories=["merlin_info"],
     )
-
-
-def _yaml(file: Path) -> Any:
-    import yaml  # Dask needs it, too
-
-    try:
-        return yaml.safe_load(contents(file))
-    except yaml.YAMLError as error:
-        raise UsageError(f"{file} is not YAML: {' '.join(str(error).split())}") from error
 
 
 def _steps(data: Mapping[str, Any]) -> dict[str, _Step]:

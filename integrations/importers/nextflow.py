@@ -14,7 +14,6 @@ Without notes a work directory tells files alone: values that pass are in none (
 that are kept elsewhere (storeDir) nobody can tell whose a file is, unless another task takes it.
 """
 
-import csv
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +26,16 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from tailrace.errors import UsageError
-from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer, contents, json_of
+from tailrace.integrations.importing import (
+    ImportedTask,
+    ImportedWorkflow,
+    Importer,
+    contents,
+    first_line,
+    json_of,
+    lines_of,
+    rows_of,
+)
 
 _SCRIPT = ".command.run"
 _NOTES = ".nextflow/tailrace"
@@ -126,8 +134,7 @@ def _sources(path: Path) -> _Sources | None:
 
 
 def _is_trace(path: Path) -> bool:
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        head = lines.readline(10_000).rstrip("\n").split("\t")
+    head = first_line(path, 10_000).rstrip("\n").split("\t")
     return "hash" in head and "name" in head and "task_id" in head
 
 
@@ -138,8 +145,7 @@ def _folders(work: Path) -> Iterator[Path]:
 
 def _rows(trace: Path) -> dict[str, Row]:
     """The rows of a trace file by the beginning of the work directory's name, "ab/cdef01"."""
-    with trace.open(encoding="utf-8", errors="replace", newline="") as lines:
-        return {str(row["hash"]): row for row in csv.DictReader(lines, delimiter="\t") if row.get("hash")}
+    return {str(row["hash"]): row for row in rows_of(trace, "\t") if row.get("hash")}
 
 
 def _short(folder: Path) -> str:
@@ -270,7 +276,7 @@ def _with_taken_outputs(tasks: Sequence[ImportedTask]) -> list[ImportedTask]:
 
 def _task(folder: Path, row: Row) -> ImportedTask:
     script = folder / _SCRIPT
-    lines = contents(script, _LARGEST).decode("utf-8", "replace").splitlines()
+    lines = lines_of(script, _LARGEST)
     name = next((found[1] for line in lines if (found := _NAME.match(line))), "") or row.get("name", "")
     begun, ended, status = _times(folder, row)
     staged = dict(_staged(lines))

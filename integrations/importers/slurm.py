@@ -14,7 +14,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tailrace.errors import UsageError
-from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer, local_moment
+from tailrace.integrations.importing import (
+    ImportedTask,
+    ImportedWorkflow,
+    Importer,
+    contents,
+    first_line,
+    local_moment,
+)
 
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z/:]+)=")
 _WAITS = re.compile(r"(after\w*|singleton):?([0-9_+:\[\]*]*)")
@@ -41,8 +48,7 @@ def recognizes(path: Path) -> bool:
     """Whether a file begins with a job."""
     if not path.is_file():
         return False
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        return re.match(r"\s*JobId=\d+ .*JobName=", lines.readline(10_000)) is not None
+    return re.match(r"\s*JobId=\d+ .*JobName=", first_line(path, 10_000)) is not None
 
 
 def read(path: Path) -> ImportedWorkflow:
@@ -50,7 +56,7 @@ def read(path: Path) -> ImportedWorkflow:
     jobs: dict[str, dict[str, str]] = {}
     pending: set[str] = set()
     cores: dict[str, dict[str, int]] = {}
-    for job in _jobs(path.read_text(encoding="utf-8", errors="replace")):
+    for job in _jobs(contents(path).decode("utf-8", "replace")):
         if job.get("HetJobId"):
             cores.setdefault(job["HetJobId"], {})[job["JobId"]] = _number(job, "NumCPUs")
         if _number(job, "HetJobOffset"):

@@ -3,12 +3,15 @@
 import base64
 import json
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.ordinary_user import ID as STRANGER
+from tailrace.analyzer.util import child
 from tailrace.errors import UsageError
 from tailrace.integrations import importers, importing
 from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer, with_seen_times
@@ -97,7 +100,7 @@ def nextflow(tmp_path: Path) -> Path:
 
 
 def imported(path: Path, kind: str | None = None) -> ImportedWorkflow:
-    return importing.read(importing.importer_of(path, kind, importers.every()), path)
+    return importing.load(path, kind, importers.every())[1]
 
 
 @pytest.mark.parametrize("inside", [".", ".snakemake", ".snakemake/metadata"])
@@ -592,6 +595,58 @@ def test_a_fault_of_an_importer_is_an_error_of_the_file(tmp_path: Path) -> None:
         importing.read(twice, large)
 
 
+BOMBS = {
+    "aliases": "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
+    + "".join(f"{chr(98 + i)}: &{chr(98 + i)} [{','.join([f'*{chr(97 + i)}'] * 10)}]\n" for i in range(9)),
+    "itself": "a: &a [*a]\n",
+    "nested": "[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("bomb", sorted(BOMBS))
+def test_a_yaml_file_that_expands_without_end_is_refused(tmp_path: Path, bomb: str) -> None:
+    file = tmp_path / "merlin_info/s.expanded.yaml"
+    file.parent.mkdir()
+    file.write_text(BOMBS[bomb])
+    with pytest.raises(UsageError, match=r"expands to more than 50,000,000 values|is not YAML"):
+        imported(tmp_path, "merlin")
+
+
+def test_a_table_without_end_is_refused(tmp_path: Path, nextflow: Path) -> None:
+    (tmp_path / "meta").mkdir()
+    steps = "step_combinations: {a: [a]}\ndependencies: {}\nhub_dependencies: {}\n"
+    (tmp_path / "meta/metadata.yaml").write_text(steps)
+    for file in (tmp_path / "status.csv", nextflow / "work/8e/5c81f61a08180fe384ada9833b3fdc/.exitcode"):
+        with file.open("w") as opened:
+            opened.truncate(60 << 30)
+    with pytest.raises(UsageError, match=r"status.csv is larger than 1,024 MiB"):
+        imported(tmp_path, "maestro")
+    assert len(imported(nextflow).tasks) == 3
+
+
+@pytest.mark.parametrize(("takes", "said"), [("memory", "MiB of memory"), ("time", "more than 0.5 s")])
+def test_what_reading_a_source_takes_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, takes: str, said: str
+) -> None:
+    def read(path: Path) -> ImportedWorkflow:
+        if takes == "time":
+            time.sleep(3600)
+        return ImportedWorkflow("m", "", "x" * (200 << 20), [])
+
+    monkeypatch.setattr(importing, "_LIMITS", child.Limits(0.5 if takes == "time" else 600, 100 << 20))
+    with pytest.raises(UsageError, match=rf"reading it takes .*{said}.*: no workflow is that large"):
+        importing.load(tmp_path, None, [Importer("x", "a thing", lambda _: True, read)])
+
+
+@pytest.mark.root("makes a link of another user's")
+def test_a_link_that_another_user_made_is_not_followed(tmp_path: Path, nextflow: Path) -> None:
+    trace = nextflow / "trace.txt"
+    trace.rename(nextflow / "kept.txt")
+    trace.symlink_to(nextflow / "kept.txt")
+    assert len(imported(trace).tasks) == 2, "one's own is"
+    os.chown(trace, STRANGER, STRANGER, follow_symlinks=False)
+    with pytest.raises(UsageError, match="can't be imported|can't read|nothing that can be imported"):
+        imported(trace)
 def noted(nextflow: Path, rows: list[dict[str, Any]], stages: Sequence[tuple[str, str]] = ()) -> None:
     """What tailrace.config leaves of a run. rows: those of tasks, over what all have."""
     every = {"work": None, "cached": False, "inputs": [], "outputs": [], "after": []}
