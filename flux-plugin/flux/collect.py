@@ -5,7 +5,8 @@
 Invariants: an instance has one file per run, replaced atomically. The lines of a job replace those of an earlier
 collect, so collecting again adds what is new and never duplicates. A job that was traced into another run is omitted.
 A run gets only jobs of the user it belongs to, whatever other users' jobs claim; what can't be written is listed, and
-the others are written (declared_folder.py).
+the others are written (declared_folder.py). What a guest's run has is read and merged in a child of bounded memory and
+time, since it holds up the collection of all.
 """
 
 import json
@@ -13,16 +14,16 @@ import os
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from tailrace import hashed_names
-from tailrace.errors import ManagerError, RunError, TailraceError, UsageError
+from tailrace.analyzer.util import child
+from tailrace.errors import ManagerError, NotARunError, RunError, TailraceError, UsageError
 from tailrace.flux import declared_folder
 from tailrace.flux.declared_jobs import (
     Instance,
@@ -37,6 +38,12 @@ from tailrace.flux.declared_jobs import (
 from tailrace.integrations import launcher, rundir
 
 HISTORY_TIMEOUT_S = 300
+_LIMITS = child.Limits(seconds=60, memory_bytes=1 << 30)
+"""Of a run, beside what its jobs take."""
+_JOB_S, _JOB_BYTES = 0.002, 16 << 10
+_NO_TIME = "no time was left: run `tailrace flux collect` again"
+_MOST_INVALID = 1000
+"""Lines of an earlier file: a few were torn when a disk was full; a file with more is none that was written here."""
 
 
 @dataclass
@@ -153,7 +160,7 @@ def collect(
     Also seals the journals of dead processes on this node, in the user's own runs.
     Raises ManagerError, UsageError; OSError, RunError when `run_dir` can't be written.
     """
-    end = None if within is None else time.monotonic() + within
+    end = None if within is None else monotonic() + within
     history = read_history(find_flux(flux), since, HISTORY_TIMEOUT_S if within is None else within)
     return store(*history, run_dir, workflow, end)
 
@@ -165,7 +172,7 @@ def store(
     workflow: str | None = None,
     end: float | None = None,
 ) -> list[Collected]:
-    """Writes a history of `read_history`; see `collect`. end: by time.monotonic()."""
+    """Writes a history of `read_history`; see `collect`. end: by monotonic()."""
     shares = jobs_by_run(instances)
     if run_dir is not None:
         directory = Path(run_dir)
@@ -181,11 +188,11 @@ def store(
     for run in wanted:
         share = [*shares.get(run, []), *(shares.get(None, []) if with_untraced else [])]
         done = Collected(run, unreachable=unreachable)
-        if end is not None and time.monotonic() >= end:
-            collected.append(replace(done, fault="no time was left: run `tailrace flux collect` again"))
+        if end is not None and monotonic() >= end:
+            collected.append(replace(done, fault=_NO_TIME))
             continue
         try:
-            _collect_into(done, by_path, share, workflow)
+            _collect_into(done, by_path, share, workflow, end)
         except (OSError, TailraceError) as error:
             if run_dir is not None:
                 raise
@@ -212,7 +219,11 @@ def _by_instance(share: Iterable[tuple[str, int, Job]]) -> dict[str, list[Job]]:
 
 
 def _collect_into(
-    done: Collected, by_path: dict[str, Instance], share: list[tuple[str, int, Job]], workflow: str | None
+    done: Collected,
+    by_path: dict[str, Instance],
+    share: list[tuple[str, int, Job]],
+    workflow: str | None,
+    end: float | None,
 ) -> None:
     owner = declared_folder.owner_of(done.run_dir)
     hashed_names.refuse(done.run_dir, "names of jobs would not be")
@@ -221,17 +232,55 @@ def _collect_into(
     done.elsewhere = sum(len(instance.jobs) for instance in by_path.values()) - len(share)
     stores = (trace_event(job).get("store") for _, _, job in own)
     done.store = next((store for store in stores if isinstance(store, str)), "")
-    with declared_folder.opened(done.run_dir, owner) as folder:
-        for path, jobs in _by_instance(own).items():
-            instance = by_path[path]
-            name = file_name(instance)
-            described = describe(instance, jobs, workflow or default_workflow(instance, jobs))
-            folder.publish(name, _merged(_groups_of(folder.lines(name)), described))
-            done.files.append(done.run_dir / declared_folder.FOLDER / name)
-            done.jobs += len(jobs)
-            done.instances += 1
+    of_instance = [(by_path[path], jobs) for path, jobs in _by_instance(own).items()]
+    _write(done.run_dir, owner, of_instance, workflow, end)
+    for instance, jobs in of_instance:
+        done.files.append(done.run_dir / declared_folder.FOLDER / file_name(instance))
+        done.jobs += len(jobs)
+        done.instances += 1
     if owner == os.geteuid():
         _seal(done.run_dir, [job for _, _, job in own])
+
+
+def _write(
+    run: Path, owner: int, of_instance: list[tuple[Instance, list[Job]]], workflow: str | None, end: float | None
+) -> None:
+    """Writes the declared file of each instance, in a child. Raises OSError, RunError, NotARunError."""
+
+    files = run / declared_folder.FOLDER
+
+    def told() -> object:
+        try:
+            with declared_folder.opened(run, owner) as folder:
+                for instance, jobs in of_instance:
+                    name = file_name(instance)
+                    described = describe(instance, jobs, workflow or default_workflow(instance, jobs))
+                    folder.publish(name, _merged(_groups_of(folder.lines(name), files / name), described))
+        except NotARunError as error:
+            return {"no_run": str(error)}
+        except TailraceError as error:
+            return {"fault": str(error)}
+        except OSError as error:
+            return {"errno": error.errno, "path": str(error.filename or run)}
+        return {}
+
+    jobs = sum(len(jobs) for _, jobs in of_instance)
+    seconds = _LIMITS.seconds + jobs * _JOB_S
+    if end is not None:
+        seconds = max(min(seconds, end - monotonic()), 0)
+    limits = replace(_LIMITS, seconds=seconds, memory_bytes=_LIMITS.memory_bytes + jobs * _JOB_BYTES)
+    try:
+        found: Any = child.bounded(told, limits)
+    except child.OverLimitError as error:
+        if end is not None and monotonic() >= end:
+            raise RunError(_NO_TIME) from None
+        raise RunError(f"reading what {files} has {error}: remove its flux-*.jsonl") from None
+    if "no_run" in found:
+        raise NotARunError(found["no_run"])
+    if "fault" in found:
+        raise RunError(found["fault"])
+    if "errno" in found:
+        raise OSError(found["errno"], os.strerror(found["errno"] or 0), found["path"])
 
 
 def _seal(run: Path, jobs: Iterable[Job]) -> None:
@@ -254,15 +303,22 @@ def file_name(instance: Instance) -> str:
     return "-".join(["flux", *(re.sub(r"[^A-Za-z0-9._]", "_", part) for part in parts)]) + ".jsonl"
 
 
-def _groups_of(lines: Iterable[str]) -> Iterator[list[str]]:
-    """The groups of an earlier file, without invalid lines."""
+def _groups_of(lines: Iterable[str], path: Path) -> Iterator[list[str]]:
+    """The groups of an earlier file, without invalid lines. Raises RunError where these are many."""
     group: list[str] = []
+    invalid = 0
     for line in lines:
-        with suppress(ValueError, TypeError, KeyError):
-            if json.loads(line)["type"] in ("workflow", "task") and group:
-                yield group
-                group = []
-            group.append(line)
+        try:
+            begins = json.loads(line)["type"] in ("workflow", "task")
+        except (ValueError, TypeError, KeyError, RecursionError):
+            invalid += 1
+            if invalid > _MOST_INVALID:
+                raise RunError(f"{path} has lines that are no job history: remove it") from None
+            continue
+        if begins and group:
+            yield group
+            group = []
+        group.append(line)
     if group:
         yield group
 

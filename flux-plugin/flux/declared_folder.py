@@ -28,6 +28,8 @@ FOLDER = "declared"
 LOCK_WAIT_S = 10.0
 LARGEST_BYTES = 1 << 30
 """No history is longer: a job takes less than a thousand bytes."""
+LONGEST = 16 << 20
+"""Characters of a line: more is another line, and none that is valid."""
 _NO_GROUP = 65534
 _AS_FOUND = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -40,13 +42,13 @@ class DeclaredFolder:
         self._path = path
         self._owner = owner
 
-    def lines(self, name: str) -> list[str]:
+    def lines(self, name: str) -> Iterator[str]:
         """The lines of a file; none when it does not exist. Raises OSError, RunError."""
         path = self._path / name
         try:
             descriptor = os.open(name, os.O_RDONLY | _AS_FOUND, dir_fd=self._descriptor)
         except FileNotFoundError:
-            return []
+            return
         except OSError as error:
             raise RunError(f"can't read {path}: {error.strerror}") from error
         with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
@@ -55,7 +57,8 @@ class DeclaredFolder:
                 raise RunError(f"{path} is no file of the run's owner alone: remove it")
             if found.st_size > LARGEST_BYTES:
                 raise RunError(f"{path} is larger than any job history: remove it")
-            return file.read(LARGEST_BYTES).splitlines()
+            while line := file.readline(LONGEST):
+                yield line.rstrip("\n")
 
     def publish(self, name: str, lines: Iterable[str]) -> None:
         """Writes or atomically replaces a file. Raises OSError."""

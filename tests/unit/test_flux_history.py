@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import tailrace
+from tailrace.analyzer.util import child
 from tailrace.errors import ManagerError, UsageError
 from tailrace.flux import collect, declared_folder, declared_jobs
 from tailrace.integrations import rundir
@@ -297,6 +298,7 @@ PLANTS = {
     "the file has another name": "ln kept/file run/declared/flux-n1.jsonl",
     "the file is a pipe": "mkfifo run/declared/flux-n1.jsonl",
     "the file is too large": "truncate -s 2G run/declared/flux-n1.jsonl",
+    "the file has newlines alone": "yes '' | head -c 3000000 > run/declared/flux-n1.jsonl",
 }
 
 
@@ -313,15 +315,36 @@ def test_a_run_that_was_tampered_with_is_left_out_and_named(run_dir: Path, tmp_p
     assert [(path.name, path.read_text()) for path in (tmp_path / "kept").iterdir()] == [("file", "kept")]
 
 
+@pytest.mark.parametrize("makes", ["truncate -s 300M", "yes '[' | tr -d '\\n' | head -c 1000000 >"])
+def test_lines_without_an_end_are_left_out_of_a_file(run_dir: Path, makes: str) -> None:
+    subprocess.run(["sh", "-euc", f"{makes} {run_dir}/declared/flux-n1.jsonl"], check=True)
+    (done,) = collect.store([instance(job())], [], run_dir)
+    assert (done.fault, len((run_dir / "declared" / "flux-n1.jsonl").read_text().splitlines())) == ("", 3)
+
+
+@pytest.mark.parametrize(("limits", "said"), [(child.Limits(60, 20 << 20), "MiB"), (child.Limits(0), "more than")])
+def test_a_run_that_takes_too_much_is_left_out_and_the_others_are_written(
+    run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: child.Limits, said: str
+) -> None:
+    good = rundir.open_run_directory(tmp_path / "good", ["test"])
+    (run_dir / "declared" / "flux-n1.jsonl").write_text('{"type":"end"}\n' * 2_000_000)
+    monkeypatch.setattr(collect, "_LIMITS", limits)
+    monkeypatch.setattr(collect, "_JOB_S", 0.0 if limits.seconds == 0 else 1.0)
+    jobs = [job(name, extra=[traced_event(run, stage="s")]) for name, run in (("ƒA", run_dir), ("ƒB", good))]
+    done = {each.run_dir: each.fault for each in collect.store([instance(*jobs)], [])}
+    assert said in done[run_dir] and "remove its flux-" in done[run_dir]
+    assert limits.seconds == 0 or not done[good]
+
+
 def test_runs_are_left_when_no_time_is_left_and_new_ones_come_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = [rundir.open_run_directory(tmp_path / name, ["test"]) for name in ("a", "b", "c")]
     jobs = [job(f"ƒ{n}", extra=[traced_event(run, stage="s")]) for n, run in enumerate(runs)]
     collect.store([instance(*jobs[:1])], [])
-    clock = iter(range(10))
-    monkeypatch.setattr(collect.time, "monotonic", lambda: next(clock))
-    done = collect.store([instance(*jobs)], [], end=1)
+    clock = iter([0, 0, *range(1000, 1010)])
+    monkeypatch.setattr(collect, "monotonic", lambda: next(clock))
+    done = collect.store([instance(*jobs)], [], end=1000)
     assert [(each.run_dir.name, bool(each.fault)) for each in done] == [("b", False), ("c", True), ("a", True)]
     assert "again" in done[-1].fault
 
