@@ -25,6 +25,11 @@ TIME, NS, BYTES, SHARE, COUNT = "ns since the epoch", "ns", "bytes", "0..1", "co
 TEXT, INT, FLOAT, FLAG, TEXTS = "text", "int", "float", "flag", "texts"
 """Types: UTF-8 text, 64-bit integer, double, boolean, list of texts."""
 
+MOST_TEXT = 4096
+"""Bytes of a text that are kept: as many as a path can have."""
+MOST_WORDS = 64
+"""Texts of a list that are kept."""
+
 DROP, CALL = "drop", "call"
 
 

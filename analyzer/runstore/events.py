@@ -25,9 +25,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.runstore.columns import EVENTS, INT, TABLES, TEXT, arrow_schema
+from tailrace.analyzer.runstore.columns import EVENTS, INT, MOST_TEXT, TABLES, TEXT, arrow_schema
 from tailrace.analyzer.runstore.parts import Entry, Part, Refused, open_file
-from tailrace.analyzer.runstore.rows import MOST_TEXT, short_text
+from tailrace.analyzer.runstore.rows import short_text
 from tailrace.analyzer.store import engine, schema
 from tailrace.analyzer.util.types import Ints
 

@@ -24,7 +24,19 @@ from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights import insights
 from tailrace.analyzer.model import dataflow, outcomes, stages
 from tailrace.analyzer.model.dataflow import Model
-from tailrace.analyzer.runstore.columns import FLAG, FLOAT, INT, TABLES, TEXT, TEXTS, VERSION, Column, arrow_schema
+from tailrace.analyzer.runstore.columns import (
+    FLAG,
+    FLOAT,
+    INT,
+    MOST_TEXT,
+    MOST_WORDS,
+    TABLES,
+    TEXT,
+    TEXTS,
+    VERSION,
+    Column,
+    arrow_schema,
+)
 from tailrace.analyzer.store import mounts
 from tailrace.analyzer.store.layout import layout
 from tailrace.analyzer.util.formatting import clean
@@ -32,10 +44,6 @@ from tailrace.analyzer.util.types import Bools, Ints
 from tailrace.errors import TagError
 from tailrace.tags import decode
 
-MOST_TEXT = 4096
-"""Bytes of a text that are kept: as many as a path can have."""
-MOST_WORDS = 64
-"""Texts of a list that are kept."""
 _BIG = 2**63 - 1
 
 

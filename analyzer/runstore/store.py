@@ -148,6 +148,8 @@ class Store:
     def _looked(self) -> tuple[parts.Listing, Current]:
         for attempt in range(_ATTEMPTS):
             listed = parts.listing(self.path)
+            # Their entries are read next.
+            self._refuse((part, parts.RUNS) for part in listed.parts if part.entry is None)
             try:
                 return listed, current(part for part in listed.parts if part.path not in self._damaged)
             except FileNotFoundError as error:
@@ -172,6 +174,15 @@ class Store:
                 return found
             self._damaged |= refused
             self.refresh()
+
+    def _refuse(self, asked: Iterable[tuple[Part, str]]) -> bool:
+        """Leaves out those whose tables are not to be read (vetting.py), and returns whether there are any."""
+        from tailrace.analyzer.runstore import vetting
+
+        left = [(part, table) for part, table in asked if part.access.uid != os.geteuid()]
+        found = vetting.refused(self.path, ((one, name) for one, name in left if one.path not in self._damaged))
+        self._damaged |= {part.path: why for part, why in found.items()}
+        return bool(found)
 
     def refresh(self) -> None:
         """Looks at the directory again."""
@@ -289,7 +300,11 @@ class Store:
 
     def sources(self, table: str) -> list[tuple[Part, set[str]]]:
         """The parts that have rows of a table, and the entries of each that don't count."""
-        tables = self._tables  # first, since parts that it refuses don't count
+        while True:
+            tables = self._tables  # first, since parts that it refuses don't count
+            if not self._refuse((part, table) for part in self.current.names if table in tables[part]):
+                break
+            self.refresh()
         if table == EVENTS:
             return list(self._believed[0].items())
         having = [(part, set[str]()) for part in self.current.whole() if table in tables[part]]
