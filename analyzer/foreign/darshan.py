@@ -22,7 +22,7 @@ from typing import Any
 from tailrace import _native
 from tailrace.analyzer.foreign import calls
 from tailrace.analyzer.foreign.importer import Format, Imported, Starts, UnreadableError, convert_each, name_in, walk
-from tailrace.analyzer.util import child
+from tailrace.analyzer.util import child, memory
 from tailrace.analyzer.util.exit_codes import signal_text
 from tailrace.analyzer.util.losses import Loss
 from tailrace.errors import TraceError
@@ -158,11 +158,15 @@ def _convert(backend: Any, root: Path, path: Path, made: Path, imported: Importe
 
 def _in_child(path: Path, work: Callable[[], _Converted]) -> _Converted:
     """What `work` returns or raises (TraceError, UnreadableError) in a child of this process: Darshan's library
-    crashes on damaged logs."""
+    crashes on damaged logs, and inflates what a log has."""
+    most = memory.left() // 2
 
     def told() -> object:
+        child.limit_memory(most)
         try:
             imported, starts = work()
+        except MemoryError:
+            return {"unreadable": f"{path}: reading it takes more than {most >> 20:,} MiB of memory"}
         except TraceError as error:
             return {"error": str(error)}
         except UnreadableError as error:
