@@ -51,6 +51,7 @@ OBSTACLES = {
     "too_long": "started without the settings, for which its arguments and environment left no room",
     "small_stack": "started without the settings, since its stack is limited to less than 32 KiB",
     "confined": CONFINED,
+    "no_place": "as a user who can neither make a journal in TAILRACE_JOURNAL_DIR nor write to the run",
 }
 """Why a program can't be traced, by the keyword in the trace (docs/trace-format.md)."""
 DAMAGED = {

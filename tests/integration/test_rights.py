@@ -3,6 +3,7 @@ for that, and what it must lose is counted."""
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import time
@@ -11,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from support.commands import TAILRACE
+from support.commands import TAILRACE, TracedCommand, run_cli
 from support.harm import Harm, Outcome, Program
-from support.ordinary_user import reach
+from support.ordinary_user import become, reach
 from tailrace import _native
 
 pytestmark = pytest.mark.root("gives up rights that only root has")
@@ -66,6 +67,22 @@ def test_a_program_executed_by_another_user_is_recorded(harm: Harm, program: Pro
     done = harm(program("rights"), *words, prefix=reach(tmp_path))
     assert done.seen.read(done.work / "given") == 30 + len("given to the program\n")
     assert list(journals(done.run)) == []
+
+
+def test_a_program_whose_user_has_no_place_for_its_records_is_named(
+    run_traced: TracedCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    monkeypatch.setenv("TAILRACE_JOURNAL_DIR", str(closed))
+    (run_traced.work / "given").write_bytes(b"x" * 9000)
+    words = [*become(), "sh", "-c", "cat < /proc/self/fd/7 > /dev/null"]
+    run_traced("sh", "-c", f"exec 7< given; exec {shlex.join(words)}", prefix=reach(tmp_path))
+    cause = "as a user who can neither make a journal in TAILRACE_JOURNAL_DIR nor write to the run"
+    assert run_cli("info", run_traced.run).stdout.count(cause) == 1
+    monkeypatch.delenv("TAILRACE_JOURNAL_DIR")
+    run_traced("sh", "-c", f"exec 7< given; exec {shlex.join(words)}", prefix=reach(tmp_path))
+    assert run_cli("info", run_traced.run).stdout.count(cause) == 1
 
 
 def test_journals_of_an_unrelated_user_are_ignored(harm: Harm, program: Program, tmp_path: Path) -> None:

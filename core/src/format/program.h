@@ -19,6 +19,7 @@ enum class Obstacle : uint8_t {
   kTooLong,     // with the settings its arguments and environment were more than the kernel takes
   kSmallStack,  // its stack is limited to less than the dynamic linker needs to preload a library
   kConfined,    // no program: a seccomp filter would kill the process for the core's calls (hooks/seccomp.h)
+  kNoPlace,     // the user that the process has become can neither make a journal nor write to the run
   kCount
 };
 // Their names in the trace (docs/trace-format.md, "Programs that are not traced").

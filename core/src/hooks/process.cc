@@ -166,6 +166,7 @@ int exec_traced(Fn fn, const Executable &executable, char *const *environment, E
   PathBuffer whole;
   Program program(executable.whole_path(whole.data(), kPathBytes), environment);
   program.leave_to_parent();
+  if (call) program.look_for_place();
   if (call && program.path()) {
     Event e;
     e.fn = fn;

@@ -207,6 +207,50 @@ static void make_numbered(uint32_t index, FileJob &job, const PathBuffer &path) 
     with_descriptor(make_job, &job, job.status);
   }
 }
+// Whether the mode of a directory keeps a user out. False where its group has the right: the user may be in it, and an
+// access control list shows as the group's bits (acl(5)). access(2) would count capabilities that execve takes away.
+static bool keeps_out(const char *directory, unsigned uid, unsigned others) {
+  struct statx s;
+  if (sys::statx(AT_FDCWD, directory, 0, STATX_MODE | STATX_UID, &s) < 0) return true;
+  return s.stx_uid != uid && !(s.stx_mode & (others | others << 3));
+}
+
+// Whether the user can't enter `directory`, a path of `n` bytes in a buffer, or has no folder in it and can't make one.
+static bool is_closed_to(char *directory, size_t n, unsigned uid) {
+  constexpr unsigned kEnter = 1, kWrite = 2;
+  for (size_t i = 1; i <= n; ++i) {
+    if (i < n && directory[i] != '/') continue;
+    const char kept = directory[i];
+    directory[i] = 0;
+    const bool is_closed = keeps_out(directory, uid, kEnter);
+    directory[i] = kept;
+    if (is_closed) return true;
+  }
+  directory[n] = 0;
+  const bool may_make = !keeps_out(directory, uid, kWrite);
+  Writer own(directory + n, kPathBytes - n);
+  (own << "/tailrace-").number(uid);
+  own.c_str();
+  return !may_make && keeps_out(directory, uid, kWrite);
+}
+
+bool has_place_for_journal() {
+  const Session &g = g_session;
+  const unsigned uid = sys::geteuid();
+  if (uid == 0 || uid == g.journal_uid || journal_user() != uid) return true;
+  string_view run = g.environment[Setting::TAILRACE_RUN], chosen = g.environment[Setting::TAILRACE_JOURNAL_DIR];
+  PathBuffer path;
+  for (int place = 0; place < kJournalPlaces; ++place) {
+    Writer w(path.data(), kPathBytes - 32);
+    int64_t bytes_read = 0;
+    if (!write_journal_place(w, place, chosen, uid, run, bytes_read)) continue;
+    if (bytes_read) count_own(bytes_read, 0);
+    if (!is_closed_to(path.data(), existing_part(place, w.view(), run), uid)) return true;
+  }
+  // Without a journal a process writes its start and its losses there.
+  return !is_closed_to(path.data(), put(path.data(), run) - path.data(), uid);
+}
+
 
 static SegmentHeader *make_in_place(uint32_t &index, uint32_t slots, Sharing sharing, int &status) {
   PathBuffer path;

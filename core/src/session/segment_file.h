@@ -30,5 +30,8 @@ bool use_journal_place(int place);
 // Announces that journals of this user belong to the run, so that they are sealed with ours (format/seal_dead.cc). To be
 // called while the process still may.
 void announce_user(unsigned uid);
+// Whether this process's next image can make a journal, or at least write to the run, after the process has changed its
+// user. True where it has not, or where that can't be known.
+bool has_place_for_journal();
 
 }  // namespace tailrace

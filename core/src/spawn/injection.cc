@@ -10,6 +10,7 @@
 #include "session/files.h"
 #include "session/ledger.h"
 #include "session/own_descriptors.h"
+#include "session/segment_file.h"
 
 namespace tailrace {
 
@@ -215,6 +216,10 @@ bool Program::leave_out_settings() {
   carries_ = false;
   obstacle_ = Obstacle::kTooLong;
   return true;
+}
+
+void Program::look_for_place() {
+  if (path_ && obstacle_ == Obstacle::kNone && !has_place_for_journal()) obstacle_ = Obstacle::kNoPlace;
 }
 
 namespace {

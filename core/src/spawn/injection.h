@@ -69,6 +69,8 @@ class Program {
   Program(const char *path, char *const *environment);
   const char *path() const { return path_; }  // null when it can't be read
   Obstacle obstacle() const { return obstacle_; }
+  // Before an execve by this process, which may have become a user without a place for records.
+  void look_for_place();
   // False where the library is out of reach or would break the program, and for programs in TAILRACE_UNTRACED.
   bool carries_preload() const { return carries_; }
   // After E2BIG: it goes without the settings. False where it has none.
