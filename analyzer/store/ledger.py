@@ -140,15 +140,21 @@ def lossy_ids(catalogue: Catalogue) -> set[int]:
 
 
 def _of_lost_files(catalogue: Catalogue) -> set[int]:
-    """The processes that may have had blocks in a trace file that is gone, by its name."""
+    """The processes that may have had blocks in a trace file that is gone, by its name, or that have no end on a host
+    whose journals were removed."""
     gone = catalogue.rows("SELECT file FROM losses WHERE cause = 'missing' AND unit = 'files'")
-    if not gone:
+    removed = {str(host) for (host,) in catalogue.rows("SELECT problem FROM losses WHERE cause = 'journals_removed'")}
+    if not gone and not removed:
         return set()
     stems = {str(file).removeprefix("trace/").removesuffix(".pfw.gz") for (file,) in gone}
     of_hosts = {stem.rpartition(".")[0] for stem in stems if "-" not in stem}
-    rows = catalogue.rows("SELECT id, host, pid, start FROM processes")
-    named = ((key, re.sub(r"[^A-Za-z0-9._]", "_", host), pid, start) for key, host, pid, start in rows)
-    return {int(key) for key, host, pid, start in named if host in of_hosts or f"{host}-{pid}-{start}" in stems}
+    rows = catalogue.rows("SELECT id, host, pid, start, account IS NULL FROM processes")
+    named = ((key, re.sub(r"[^A-Za-z0-9._]", "_", host), *rest) for key, host, *rest in rows)
+    return {
+        int(key)
+        for key, host, pid, start, is_cut in named
+        if host in of_hosts or f"{host}-{pid}-{start}" in stems or (is_cut and host in removed)
+    }
 
 
 def totals(rows: Sequence[Row] | pd.DataFrame) -> dict[str, Any]:

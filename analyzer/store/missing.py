@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 
 from tailrace.analyzer.store import clock_steps, headers, mounts
 from tailrace.analyzer.util.formatting import clean
-from tailrace.analyzer.util.types import SqlRow
+from tailrace.analyzer.util.types import Document, SqlRow
 
 TABLES = "CREATE TABLE manifest (file TEXT PRIMARY KEY, blocks INTEGER, place TEXT);"
 """place: the manifest."""
@@ -45,6 +45,10 @@ _KNOWN = (
     " FROM manifest m LEFT JOIN files f ON f.file = m.file ORDER BY m.file"
 )
 _LOSS = "INSERT INTO losses VALUES (?, 0, 'missing', ?, ?, ?)"
+_REMOVED = (
+    "INSERT INTO losses VALUES (?, 0, 'journals_removed', 'hosts', 1, ?)"
+    " ON CONFLICT (file, process_id, cause, unit) DO NOTHING"
+)
 
 
 def add(connection: sqlite3.Connection, place: str, text: bytes) -> int:
@@ -55,6 +59,9 @@ def add(connection: sqlite3.Connection, place: str, text: bytes) -> int:
         row = parsed(line)
         if row is not None:
             connection.execute(_LINE, (f"trace/{row[0]}", row[1], place))
+        elif (_object(line) or {}).get("journals") == "removed":
+            host = place.rpartition("/")[2].removesuffix(".jsonl")
+            connection.execute(_REMOVED, (place, host))
         elif line.endswith(b"\n") and line.strip():
             damaged += 1
     return damaged
@@ -62,17 +69,23 @@ def add(connection: sqlite3.Connection, place: str, text: bytes) -> int:
 
 def parsed(line: bytes) -> tuple[str, int | None] | None:
     """A trace file's name and number of blocks (None: not counted); None where the line is damaged."""
+    row = _object(line) or {}
+    file, blocks = row.get("file"), headers.whole(row.get("blocks"))
+    if not isinstance(file, str) or (blocks is not None and not 0 <= blocks < 2**32):
+        return None
+    return clean(file), blocks
+
+
+def _object(line: bytes) -> Document | None:
+    """What a line has; None where it is damaged."""
     text, _, rest = line.partition(b',"crc":"')
     if rest.rstrip() != b'%08x"}' % zlib.crc32(text):
         return None
     try:
         row = json.loads(text + b"}")
-        file, blocks = row["file"], headers.whole(row.get("blocks"))
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+    except (RecursionError, ValueError):
         return None
-    if not isinstance(file, str) or (blocks is not None and not 0 <= blocks < 2**32):
-        return None
-    return clean(file), blocks
+    return row if isinstance(row, dict) else None
 
 
 def line_of(file: str, blocks: int) -> bytes:

@@ -35,6 +35,8 @@ LOSSES = {
     "unreadable": "that can't be read",
     "vanished": "that vanished while the run was read",
     "missing": "missing, which were written",
+    "journals_removed": "whose journals were removed while processes ran (by systemd-logind, an epilog or a cleaner):"
+    " what a killed process had not written yet is missing",
     "undescribed": "whose mounts are not described, so flows to and from other hosts may be missing"
     " (`tailrace seal` there adds them)",
     "clock_set": "whose clock was set during the run (or it slept); the dataflow goes by the clock that can't be set,"

@@ -61,11 +61,19 @@ std::string moved_message(const std::string &run_dir) {
          run_dir + "`";
 }
 
+// By systemd-logind (RemoveIPC), a batch system's epilog, a cleaner of temporary files. Processes that ended since have
+// sealed what they had.
+std::string removed_message(const std::string &journal_dir) {
+  return "journals in " + journal_dir +
+         " were removed while the command ran: what killed processes had not written yet is lost";
+}
+
 void finish(Summary &summary, const std::string &run_dir, const Environment &environment, SealerThread *sealer,
             const Sizes &before) {
   const std::string journal_dir = journal_directory(&environment);
   const SealAccount account = sealer != nullptr ? sealer->finish() : seal_journals(run_dir, journal_dir);
   summary.add_unrecorded(account.journals);
+  if (summary.journals_removed && !summary.fault) summary.fault = removed_message(journal_dir);
   if (account.journals.failed != 0) {
     if (!summary.fault)
       summary.fault = unsealed_message(account.journals.failed, account.journals.failed_events, run_dir);

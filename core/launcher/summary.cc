@@ -190,6 +190,7 @@ void Summary::add_unrecorded(const SealedJournals &journals) {
       lost.add(kLossNames[i], journals.unrecorded_lost[i]);
     }
   }
+  journals_removed = journals_removed || journals.removed != 0;
 }
 
 bool ProcessName::operator<(const ProcessName &other) const {
@@ -269,7 +270,8 @@ std::string describe(const Summary &summary) {
     for (const auto &[cause, count] : causes) list += (list.empty() ? "" : ", ") + std::to_string(count) + " " + cause;
     out += ", " + count_text(lost, "event") + " LOST (" + list + ")";
   } else if (summary.without_journal.all().empty() && summary.gave_way == 0) {
-    out += summary.processes != 0 ? ", nothing lost" : ", nothing recorded";
+    const char *said = summary.journals_removed ? ", journals removed" : ", nothing lost";
+    out += summary.processes != 0 ? said : ", nothing recorded";
   }
   if (summary.torn_bytes != 0) out += ", " + bytes_text(summary.torn_bytes) + " of torn blocks";
   return out;

@@ -34,6 +34,7 @@ struct Summary {
   Counts lost;                       // by cause
   Counts without_journal;            // processes that recorded nothing, by why, in words
   uint64_t gave_way = 0;             // processes that ended recording (session/give_way.h)
+  bool journals_removed = false;     // by somebody else, so that what killed processes lost can't be counted
   std::optional<std::string> fault;  // why tailrace could not do its part
 
   void add_unrecorded(const SealedJournals &journals);

@@ -195,6 +195,7 @@ struct SegmentHeader {
   uint64_t pid_namespace;        // of `pid`: the inode of /proc/PID/ns/pid; 0: unknown
   std::atomic<uint64_t> lost[static_cast<int>(Loss::kCount)];
   Ledger ledger;
+  uint64_t file_device, file_inode;  // of this file: who has it mapped finds out whether it still has its name
   uint32_t host_bytes;
   uint32_t path_bytes;
   char host[256];

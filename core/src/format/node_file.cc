@@ -102,18 +102,29 @@ int NodeFile::open_in_manifest(string_view suffix, int flags) {
 }
 
 // One line in one write(2): other sealers of the node may append at the same time, those of other nodes have files of
-// their own. It begins with a newline where the line before it has none.
+// their own. `line` begins with a newline, for where the line before it has none.
+bool NodeFile::append_to_manifest(string_view line) {
+  int fd = directory_ < 0 ? directory_ : open_in_manifest(".jsonl", O_RDWR | O_CREAT | O_APPEND);
+  if (fd < 0) return false;
+  if (!ends_within_a_line(fd)) line.remove_prefix(1);
+  bool is_written = sys::write(fd, line.data(), line.size()) == static_cast<long>(line.size());
+  sys::close(fd);
+  return is_written;
+}
+
 void NodeFile::add_to_manifest() {
   if (fd_ < 0 || blocks_ == noted_blocks_) return;
   char line[sizeof name_ + 128];
   Writer w(line, sizeof line);
   write_manifest_line(w << '\n', name_, blocks_);
-  if (w.overflowed()) return;
-  int fd = open_in_manifest(".jsonl", O_RDWR | O_CREAT | O_APPEND);
-  if (fd < 0) return;
-  size_t skipped = ends_within_a_line(fd) ? 0 : 1, bytes = w.size() - skipped;
-  if (sys::write(fd, line + skipped, bytes) == static_cast<long>(bytes)) noted_blocks_ = blocks_;
-  sys::close(fd);
+  if (!w.overflowed() && append_to_manifest(w.view())) noted_blocks_ = blocks_;
+}
+
+void NodeFile::note_removed_journals() {
+  char line[128];
+  Writer w(line, sizeof line);
+  write_removal_line(w << '\n', realtime_ns());
+  append_to_manifest(w.view());
 }
 
 // -1: there can be none.

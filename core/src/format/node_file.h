@@ -47,6 +47,8 @@ class NodeFile {
   // Adds the file, and how many blocks it has, to the run's manifest, where that has changed: so it is missed when it is
   // gone. To be called when the sealer ends; a sealer that is killed adds nothing.
   void add_to_manifest();
+  // Adds that somebody removed this host's journals.
+  void note_removed_journals();
   // Calls take(to, name, end) for each file of this node that is longer than its last sealer has said, since that one was
   // killed or is at it. `end`: of its last whole block. A killed sealer's next one cuts off what follows.
   void each_unfinished(void (*take)(void *, const char *name, uint64_t end), void *to);
@@ -68,6 +70,7 @@ class NodeFile {
   bool continue_one();
   bool take_over(int fd, const Entry &entry);
   int open_in_manifest(string_view suffix, int flags);
+  bool append_to_manifest(string_view line);
   int open_list(int flags = O_RDWR | O_CREAT);
   void add_to_list();
   void leave(uint64_t bytes);

@@ -308,6 +308,14 @@ void NodeSealer::pause(uint64_t ns) {
   sys::call(SYS_futex, sys::pointer(&stopping_), FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 0, sys::pointer(&t));
 }
 
+// Its lock is ours, so that no other sealer took it down. The next one is put up where later processes look for it.
+void NodeSealer::notice_removal() {
+  if (!holds_board() || !is_unlinked(board_)) return;
+  ++result_.removed;
+  sealing_.note_removed_journals();
+  drop_board();
+}
+
 void NodeSealer::run() {
   // Of this thread. With SCHED_IDLE or nice 19, stop() would wait up to a second on a busy node until the thread has the
   // turn in which it finds that it is to stop.
@@ -316,8 +324,7 @@ void NodeSealer::run() {
   uint64_t pause_ns = kShortestPauseNs;
   sealing_.begin_account();
   while (!stopping_.load()) {
-    // The one that had it may have ended, or somebody has removed it.
-    if (holds_board() && is_unlinked(board_)) drop_board();
+    notice_removal();
     bool busy = false;
     if (holds_board() || (open_board() == 0 && holds_board())) {
       beat();
@@ -336,6 +343,7 @@ int NodeSealer::seal_dead(const char *directory) {
   sealing_.begin_account();
   stopping_.store(0);
   refusing_until_ns_ = 0;
+  notice_removal();
   if (holds_board()) {
     // What processes that go on have handed over.
     say_no_sealer();

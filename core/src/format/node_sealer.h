@@ -49,6 +49,7 @@ class NodeSealer {
   int open_board();
   bool holds_board() const { return board_ >= 0; }
   void drop_board();
+  void notice_removal();
   void say_no_sealer();
   void beat();
   void beat_again();

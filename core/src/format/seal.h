@@ -62,6 +62,7 @@ struct SealedJournals {
   uint64_t alive = 0;
   uint64_t failed = 0;         // kept: the run directory is full, or another user's
   uint64_t failed_events = 0;  // in them
+  uint64_t removed = 0;        // times that somebody removed their directory, or the sealer's board in it
   SealTotals totals;
   uint64_t unrecorded_lost[static_cast<int>(Loss::kCount)] = {};  // that no block reports
   uint64_t writing_ns = 0;  // processor time of writing to files of many processes

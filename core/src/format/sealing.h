@@ -42,6 +42,8 @@ class Sealing {
                uint64_t *handed_ns = nullptr);
   // Seals it, if its process is dead, and removes it. It looks once.
   Outcome seal_one(int directory, const char *name, unsigned uid, FirstLook &first);
+  // Tells the run that journals of this host were removed.
+  void note_removed_journals() { node_file_.note_removed_journals(); }
   // Seals what a process has handed over.
   Outcome seal_handed(int directory, const char *name, unsigned uid);
 

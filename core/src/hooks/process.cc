@@ -182,7 +182,10 @@ int exec_traced(Fn fn, const Executable &executable, char *const *environment, E
     executable.name(file);
     pending = record_pending(call, e, file);
     // A search along PATH tries what does not exist.
-    if (file.identity.type != FileType::kNone) report_losses();
+    if (file.identity.type != FileType::kNone) {
+      report_losses();
+      seal_unnamed();
+    }
   }
   Injection injection(environment, Injection::kSameProcess);
   ROOM_FOR_ENVIRONMENT(injection)

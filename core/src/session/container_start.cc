@@ -193,6 +193,8 @@ void remember_root() {
   g_entry = {text, size - 1};
 }
 
+bool has_another_root() { return !(root_now() == g_root); }
+
 string_view library_for_program() {
   // Under another root is another libc. One that has only the library gets it, since it was put there.
   return root_now() == g_root || !has_entry() ? g_session.environment.preload : g_entry;

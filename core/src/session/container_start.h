@@ -20,6 +20,8 @@ void start_container(char **argv, uint64_t filters, uint64_t user);
 
 // To be called once the settings are read, and at each program's start: the library that it is to be preloaded with.
 void remember_root();
+// Paths of the start lead elsewhere by now (chroot).
+bool has_another_root();
 string_view library_for_program();
 
 }  // namespace tailrace

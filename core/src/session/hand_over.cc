@@ -144,6 +144,8 @@ void keep_for_exchange(SegmentHeader *segment) {
   if (g.spare_count < kMostSpares) g.spares[g.spare_count++] = {segment, nullptr};
 }
 
+void drop_spares() { g_session.spare_count = 0; }
+
 void find_sealer() { board_of_sealer(); }
 
 void forget_sealer() {

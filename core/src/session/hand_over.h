@@ -55,6 +55,8 @@ bool leave_to_sealer();
 // After that was refused: claims a segment that was handed over, or that the sealer has given back, for this process. False:
 // a sealer may be working at it. Table lock held.
 bool take_back(SegmentHeader *segment);
+// Forgets what was handed over.
+void drop_spares();
 
 // A segment of this process's previous program image that no thread has.
 void keep_for_exchange(SegmentHeader *segment);

@@ -177,13 +177,14 @@ bool hand_over(Thread *t) {
 }
 
 // Makes room in a full segment: it is handed over, sealed, or left to the launcher, or its records are dropped and counted
-// as lost.
+// as lost. One that no sealer finds is sealed here, if that is possible.
 void make_room_in_full(Thread *t) {
-  if (hand_over(t)) return;
+  const bool is_found = is_named(t->segment);
+  if (is_found && hand_over(t)) return;
   Locked lock(g_wiped.sealing);
   if (is_of_earlier_run(t->segment) && move_on(t)) return;
   SealJob job = seal_records(t);
-  if (job.status < 0 && leave_segment(t, job.status)) return;
+  if (job.status < 0 && (leave_segment(t, job.status) || (!is_found && hand_over(t)))) return;
   if (job.status < 0) {
     t->segment->lost[static_cast<int>(Loss::kNotWritten)].fetch_add(job.unwritten, std::memory_order_relaxed);
   }
@@ -318,7 +319,43 @@ void seal_idle_threads() {
 
 void pass_on(Thread *t) {
   sys::SignalsBlocked signals;
-  if (t->segment && t->next != t->begin && !hand_over(t)) seal_thread(t);
+  if (t->segment && t->next != t->begin && !(is_named(t->segment) && hand_over(t))) seal_thread(t);
+}
+
+// The events in a segment that are not sealed.
+static uint64_t count_events(SegmentHeader *s) {
+  const auto epoch = static_cast<uint16_t>(s->epoch.load(std::memory_order_relaxed));
+  uint64_t count = 0;
+  for (uint32_t i = s->first_slot.load(); i < s->allocated_slots.load(std::memory_order_relaxed); ++i) {
+    const uint32_t mark = s->slot(i)->mark.load(std::memory_order_acquire);
+    count += mark_epoch(mark) == epoch && mark_kind(mark) != kEmptyRecord && mark_kind(mark) < kFunctionCount;
+  }
+  return count;
+}
+
+// Nobody else finds the segment, and this process can't seal it: its events are counted in the thread's own.
+static void give_up(SegmentHeader *s) {
+  Thread *t = t_thread;
+  SegmentHeader *counts = t && t->segment && t->segment != s ? t->segment : g_session.first_segment;
+  if (counts) counts->lost[static_cast<int>(Loss::kNotWritten)].fetch_add(count_events(s), std::memory_order_relaxed);
+}
+
+// Seals a segment as its thread has left it, or leaves it at this moment. The process ends, or is replaced.
+static bool seal_as_it_is(SegmentHeader *s) {
+  const uint32_t slots = s->allocated_slots.load(std::memory_order_relaxed);
+  const bool is_handed = s->holding.load() == kHanded && s->until_ns;
+  ClockSample until = is_handed ? ClockSample{s->until_ticks, s->until_ns} : sample_clock(g_session.clock_kind);
+  SealJob job{s, slots, nullptr, until, slots, -ENOMEM, {}, {nullptr, true}};
+  seal_slots(job);
+  s->sealed_itself.store(kBefore, std::memory_order_release);
+  return job.status >= 0;
+}
+
+// The sealer may have opened the file before it lost its name. Sealing takes it milliseconds, so they are waited for.
+static bool take_back_unnamed(SegmentHeader *s) {
+  static constexpr timespec kPause{0, 1'000'000};
+  for (int i = 0; i < 100 && !take_back(s); ++i) sys::call(SYS_nanosleep, sys::pointer(&kPause), 0);
+  return take_back(s);
 }
 
 // Of what was handed over, that which the sealer has not begun with. The rest is a sealer's of dead processes.
@@ -326,12 +363,49 @@ static void seal_handed() {
   Session &g = g_session;
   for (uint32_t i = 0; i < g.spare_count; ++i) {
     SegmentHeader *s = g.spares[i].segment;
-    if (!take_back(s)) continue;
-    uint32_t slots = s->allocated_slots.load(std::memory_order_relaxed);
-    ClockSample until = s->until_ns ? ClockSample{s->until_ticks, s->until_ns} : sample_clock(g.clock_kind);
-    SealJob job{s, slots, nullptr, until, slots, -ENOMEM, {}, {nullptr, true}};
-    seal_slots(job);
-    if (job.status >= 0 && is_done(s)) remove_segment_file(s);
+    const bool is_found = is_named(s);
+    const bool is_ours = is_found ? take_back(s) : take_back_unnamed(s);
+    if (is_ours && seal_as_it_is(s)) {
+      if (is_done(s)) remove_segment_file(s);
+    } else if (!is_found && s->holding.load() != kSpare) {
+      give_up(s);
+    }
+  }
+}
+
+// Table lock held.
+static bool are_named() {
+  const Session &g = g_session;
+  for (const Thread *t = g.threads; t; t = t->next_thread) {
+    if (t->segment && !is_named(t->segment)) return false;
+  }
+  for (uint32_t i = 0; i < g.spare_count; ++i) {
+    if (!is_named(g.spares[i].segment)) return false;
+  }
+  return true;
+}
+
+// Seals those of threads that run on: what these record from now on is lost with the segment. Sealing lock held.
+static void seal_unnamed_of_others() {
+  for (Thread *t = g_session.threads; t; t = t->next_thread) {
+    if (t == t_thread || !t->in_use.load(std::memory_order_acquire) || !t->segment || is_named(t->segment)) continue;
+    if (!seal_as_it_is(t->segment)) give_up(t->segment);
+  }
+}
+
+void seal_unnamed() {
+  sys::SignalsBlocked signals;
+  Locked lock(g_wiped.sealing);
+  {
+    Locked table(g_wiped.table);
+    if (are_named()) return;
+    seal_handed();
+    drop_spares();
+    seal_unnamed_of_others();
+  }
+  for (Thread *t = g_session.threads; t; t = t->next_thread) {
+    const bool is_ours = t == t_thread || !t->in_use.load(std::memory_order_acquire);
+    if (is_ours && t->segment && t->next != t->begin) seal_and_empty(t);
   }
 }
 
@@ -362,8 +436,9 @@ void seal_for_exit() {
   }
   {
     Locked table(g_wiped.table);
-    if (leave_to_sealer()) return;
+    if (are_named() && leave_to_sealer()) return;
     seal_handed();
+    seal_unnamed_of_others();
     // Before another thread may hand over what nobody would take back.
     g.sealed_for_exit = true;
   }

@@ -37,6 +37,10 @@ class MemorySegment {
 // Writes the number of losses of a process without a journal to the trace file, before another program replaces it.
 void report_losses();
 
+// Before execve: where files of this process's segments have lost their names, so that its next image can't adopt them,
+// seals what they have.
+void seal_unnamed();
+
 // Whether the segment belongs to a run that this process has left (session/change_run.h).
 inline bool is_of_earlier_run(const SegmentHeader *s) { return s->start_realtime_ns != g_session.start_realtime_ns; }
 // Seals what this thread and ended ones have recorded, and takes their segments from them. What can't be sealed is left to

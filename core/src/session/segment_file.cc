@@ -9,6 +9,7 @@
 #include "format/checked_file.h"
 #include "format/host_description.h"
 #include "format/journal_place.h"
+#include "session/container_start.h"
 #include "session/ledger.h"
 #include "session/own_descriptors.h"
 #include "session/path_buffer.h"
@@ -144,6 +145,15 @@ void describe_host_once(const char *journal) {
   count_own(bytes.read, bytes.written);
 }
 
+uint64_t device_of(const struct statx &s) { return uint64_t{s.stx_dev_major} << 32 | s.stx_dev_minor; }
+
+void note_file(SegmentHeader *segment, int fd) {
+  struct statx s;
+  if (sys::statx(fd, "", AT_EMPTY_PATH, STATX_INO, &s) < 0) return;
+  segment->file_device = device_of(s);
+  segment->file_inode = s.stx_ino;
+}
+
 void make_job(void *raw) {
   auto *job = static_cast<FileJob *>(raw);
   int fd = create_file(job->path);
@@ -151,7 +161,11 @@ void make_job(void *raw) {
   if (fd < 0) return;
   job->status = allocate_file(fd, 0, segment_bytes(job->to));
   if (job->status == 0) job->segment = map_segment(fd, job->sharing);
-  if (!job->segment) sys::unlink(job->path);
+  if (job->segment) {
+    note_file(job->segment, fd);
+  } else {
+    sys::unlink(job->path);
+  }
   sys::close(fd);
   if (job->segment) describe_host_once(job->path);
 }
@@ -193,20 +207,6 @@ bool name_journal() {
   return true;
 }
 
-bool use_journal_place(int place) {
-  g_session.journal_place = place;
-  return name_journal();
-}
-
-static void make_numbered(uint32_t index, FileJob &job, const PathBuffer &path) {
-  job.path = segment_path(index, path);
-  with_descriptor(make_job, &job, job.status);
-  // Another user's directory is closed to a process that has changed its user.
-  if (job.status == -EACCES && name_journal()) {
-    job.path = segment_path(index, path);
-    with_descriptor(make_job, &job, job.status);
-  }
-}
 // Whether the mode of a directory keeps a user out. False where its group has the right: the user may be in it, and an
 // access control list shows as the group's bits (acl(5)). access(2) would count capabilities that execve takes away.
 static bool keeps_out(const char *directory, unsigned uid, unsigned others) {
@@ -251,6 +251,21 @@ bool has_place_for_journal() {
   return !is_closed_to(path.data(), put(path.data(), run) - path.data(), uid);
 }
 
+bool use_journal_place(int place) {
+  g_session.journal_place = place;
+  return name_journal();
+}
+
+static void make_numbered(uint32_t index, FileJob &job, const PathBuffer &path) {
+  job.path = segment_path(index, path);
+  with_descriptor(make_job, &job, job.status);
+  // Another user's directory is closed to a process that has changed its user.
+  if (job.status == -EACCES && name_journal()) {
+    g_session.has_renamed_journals = true;
+    job.path = segment_path(index, path);
+    with_descriptor(make_job, &job, job.status);
+  }
+}
 
 static SegmentHeader *make_in_place(uint32_t &index, uint32_t slots, Sharing sharing, int &status) {
   PathBuffer path;
@@ -317,6 +332,18 @@ SegmentHeader *reopen_segment_file(uint32_t index, Sharing sharing) {
   if (ours) return s;
   own_memory::release(s, segment_bytes(kSegmentSlots));
   return nullptr;
+}
+
+bool is_named(const SegmentHeader *segment) {
+  // One in memory has no file; one of the reserve may have the name of another process.
+  const bool is_known = segment->file_inode && !segment->from_reserve.load(std::memory_order_relaxed);
+  if (!is_known || g_session.has_renamed_journals) return true;
+  PathBuffer path;
+  struct statx s;
+  constexpr int kFlags = AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC;
+  int status = sys::statx(AT_FDCWD, segment_path(segment, path), kFlags, STATX_INO, &s);
+  if (status == 0) return s.stx_ino == segment->file_inode && device_of(s) == segment->file_device;
+  return (status != -ENOENT && status != -ENOTDIR) || has_another_root();
 }
 
 void remove_segment_file(const SegmentHeader *segment) {

@@ -128,6 +128,7 @@ void begin_process() {
   g.unrecorded = false;
   g.start_recorded = false;
   g.sealed_for_exit = false;
+  g.has_renamed_journals = false;
   name_process();
 }
 

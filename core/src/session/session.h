@@ -159,6 +159,7 @@ struct Session {
   Thread *threads;
   int journal_place;                    // format/journal_place.h
   int journal_error;                    // errno of the last attempt to make a first segment
+  bool has_renamed_journals;            // earlier segments are another user's, in his directory
   bool unrecorded;                      // it failed, and the trace file says so
   std::atomic<uint32_t> segment_count;  // changed under the table lock; an execve reads it without
   uint32_t kept_segments;               // full ones that are left to the launcher
