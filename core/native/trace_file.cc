@@ -176,8 +176,7 @@ class Scanner {
       header = parse_header(bytes_.data());
     } catch (const JsonError &error) {
       // Any other fault is that of a torn header, too.
-      if (scan_.problem.empty() && dynamic_cast<const ChecksumError *>(&error) != nullptr)
-        scan_.problem = "block at byte " + std::to_string(at_) + ": the header is damaged: " + error.what();
+      if (dynamic_cast<const ChecksumError *>(&error) != nullptr) note_damage(error);
       return resume_after(at_ + 1);
     }
     if (header.version > kFormatVersion) {
@@ -192,8 +191,24 @@ class Scanner {
     const bool whole = next <= end_ && file_.read_at(next - kTrailerBytes, kTrailerBytes, trailer) == kTrailerBytes &&
                        le32(trailer + 4) == static_cast<uint32_t>(header.raw_bytes);
     if (!whole) return resume_after(at_ + need);
-    scan_.blocks.push_back({at_, header.member_bytes(), std::move(header.json)});
+    if (believes(header)) scan_.blocks.push_back({at_, header.member_bytes(), std::move(header.json)});
     at_ = next;
+  }
+
+  // Who counts by headers and who reads the blocks believe the same ones (header_at).
+  bool believes(const BlockHeader &header) {
+    try {
+      check_counts(header);
+      return true;
+    } catch (const JsonError &error) {
+      note_damage(error);
+      return false;
+    }
+  }
+
+  void note_damage(const JsonError &error) {
+    if (scan_.problem.empty())
+      scan_.problem = "block at byte " + std::to_string(at_) + ": the header is damaged: " + error.what();
   }
 
   void not_ours(Frame frame) {

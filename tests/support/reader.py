@@ -27,6 +27,7 @@ Place = tuple[int, int]
 """Offset and bytes of a member."""
 
 _TRAILER_BYTES = 8
+_MOST_RAW_BYTES = 16 << 20
 _LIMITS = {schema.INT32: 2**31, schema.INT64: 2**63}
 _WHOLE = re.compile(r"-?[0-9]+")
 _TIME = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?")
@@ -68,7 +69,10 @@ def scan_blocks(path: str, start_offset: int = 0, most: int = 0) -> tuple[list[t
         if length is None:
             at = _next_frame(data, at + 1)
             continue
-        blocks.append((at, length, _payload(data, at)))
+        if _is_possible(header):
+            blocks.append((at, length, _payload(data, at)))
+        else:
+            problem = problem or "the header's counts contradict each other"
         at += length
     reached = at if most and len(blocks) == most else len(data)
     torn = max(0, reached - start_offset) - sum(length for _, length, _ in blocks)
@@ -143,6 +147,11 @@ def _member_bytes(data: bytes, at: int, header: dict[str, Any]) -> int | None:
         return None
     (size,) = struct.unpack_from("<I", data, at + length - 4)
     return length if size == header["raw"] & 0xFFFFFFFF else None
+
+
+def _is_possible(header: dict[str, Any]) -> bool:
+    comp, raw, lines, events = (header[key] for key in ("comp", "raw", "lines", "events"))
+    return bool(raw <= _MOST_RAW_BYTES and raw <= (comp + 1) * 1032 and events <= lines and events * 16 <= raw)
 
 
 def inflate(path: str, place: Place) -> tuple[dict[str, Any], bytes]:

@@ -188,7 +188,7 @@ def test_a_frame_can_be_changed(run: Any) -> None:
 
 def test_a_damaged_block_costs_that_block(tmp_path: Path) -> None:
     """It has fewer events than its header says; so has one whose bytes are damaged."""
-    data = stage_block("a", 0) + stage_block("b", 10, events=4) + stage_block("c", 20)
+    data = stage_block("a", 0) + stage_block("b", 10, events=4, lines=4) + stage_block("c", 20)
     run = tailrace.open(tw.make_run(tmp_path / "run", {"n-7-1": data}))
     assert len(run.events(stage="a").compute()) == 3 and run.problems == []
     assert len(run.events(columns=["name"]).compute()) == len(run.read(["name"])) == 6
@@ -202,17 +202,26 @@ def test_a_damaged_block_costs_that_block(tmp_path: Path) -> None:
     assert again.losses[["cause", "unit", "count"]].values.tolist() == [["damaged", "events", 4]]
 
 
+def test_what_counts_headers_and_what_reads_blocks_leave_out_the_same_ones(tmp_path: Path) -> None:
+    odd = tw.block([tw.event(stage="b")] * 3, {"lines": 2})
+    run = tailrace.open(tw.make_run(tmp_path / "run", {"n-7-1": stage_block("a", 0) + odd + stage_block("c", 20)}))
+    before = run.info()["events"], run.problems
+    assert before[0] == len(run.read(["name"])) == 6 and len(before[1]) == 1
+    assert (tailrace.open(run.path).info()["events"], run.problems) == before
+    assert run.losses[["cause", "unit", "count"]].values.tolist() == [["damaged", "bytes", len(odd)]]
+
+
 def test_a_worker_elsewhere_does_not_leave_out_what_nobody_would_see(tmp_path: Path) -> None:
-    data = stage_block("a", 0) + stage_block("b", 10, events=4)
+    data = stage_block("a", 0) + stage_block("b", 10, events=4, lines=4)
     run = tailrace.open(tw.make_run(tmp_path / "run", {"n-7-1": data}))
     reading = loader.Reading(("name",), conditions.Where(), (), opened_in=("another", 1))
     (part,) = partitions.partitions(run._catalogue, conditions.Where())
-    with pytest.raises(TraceError, match=r"n-7-1.*events"):
+    with pytest.raises(TraceError, match=r"n-7-1.*promises 4 lines"):
         loader.read_partition(part, reading=reading)
 
 
 def test_a_file_repaired_is_no_longer_damaged(tmp_path: Path) -> None:
-    run = tailrace.open(tw.make_run(tmp_path / "run", {"n-7-1": stage_block("b", 10, events=4)}))
+    run = tailrace.open(tw.make_run(tmp_path / "run", {"n-7-1": stage_block("b", 10, events=4, lines=4)}))
     assert len(run.read(["name"])) == 0 and run.problems
     (run.path / "trace" / "n-7-1.pfw.gz").write_bytes(stage_block("b", 10))
     assert run.refresh().problems == []

@@ -75,6 +75,19 @@ def test_scan_refuses_a_newer_version_by_name(tmp_path: Path) -> None:
         _native.read_blocks(path, [(len(good), len(newer))])
 
 
+@pytest.mark.parametrize("promise", [{"events": 5}, {"events": 5, "lines": 5}, {"lines": 0}], ids=str)
+def test_scan_leaves_out_a_block_whose_header_contradicts_itself_as_reading_does(
+    tmp_path: Path, promise: dict[str, int]
+) -> None:
+    good, odd = tw.block([tw.event()]), tw.block([tw.event()] if "events" not in promise else [b"{}"], promise)
+    path = write(tmp_path, good + odd + good)
+    blocks, left_out, _, problem = scan(path)
+    assert [offset for offset, _, _ in blocks] == [0, len(good) + len(odd)]
+    assert left_out == len(odd) and f"block at byte {len(good)}" in problem
+    with pytest.raises(TraceError, match="contradict"):
+        _native.read_blocks(path, [(len(good), len(odd))])
+
+
 def test_scan_of_a_header_longer_than_the_first_read(tmp_path: Path) -> None:
     contexts = [f"stage=s{i:05}" for i in range(4000)]
     path = write(tmp_path, tw.block([tw.event()], {"contexts": contexts}))
