@@ -142,7 +142,7 @@ def lossy_ids(catalogue: Catalogue) -> set[int]:
 def _of_lost_files(catalogue: Catalogue) -> set[int]:
     """The processes that may have had blocks in a trace file that is gone, by its name, or that have no end on a host
     whose journals were removed."""
-    gone = catalogue.rows("SELECT file FROM losses WHERE cause = 'missing' AND unit = 'files'")
+    gone = catalogue.rows("SELECT file FROM losses WHERE cause = 'missing' AND file LIKE 'trace/%' AND unit = 'files'")
     removed = {str(host) for (host,) in catalogue.rows("SELECT problem FROM losses WHERE cause = 'journals_removed'")}
     if not gone and not removed:
         return set()

@@ -1,5 +1,5 @@
 """What of a run is missing without a trace of it: blocks that others of their segment came after, files and blocks that
-a manifest has (docs/trace-format.md, "The manifest"), descriptions of hosts, and
+a manifest has (docs/trace-format.md, "The manifest"), run.json, descriptions of hosts, and
 what of a host's times can't be compared (clock_steps.py).
 
 Invariant: what is missing both ways counts once. Two segments of one number hide a gap, and make none.
@@ -101,11 +101,19 @@ def note(connection: sqlite3.Connection) -> None:
     (text,) = connection.execute("SELECT json FROM meta").fetchone() or ("{}",)
     hosts = [str(host) for (host,) in connection.execute("SELECT DISTINCT host FROM processes")]
     meta = json.loads(text)
+    _note_description(connection, meta)
     for host in mounts.undescribed(meta, hosts) if "foreign" not in meta else ():
         connection.execute("INSERT INTO losses VALUES (?, 0, 'undescribed', 'hosts', 1, ?)", (f"hosts/{host}", host))
     connection.execute("DELETE FROM losses WHERE cause = ? AND unit = 'hosts'", (CLOCK_SET,))
     for host, words in clock_steps.find(lived(connection.execute(LIVED))).said.items():
         connection.execute("INSERT INTO losses VALUES (?, 0, ?, 'hosts', 1, ?)", (f"hosts/{host}", CLOCK_SET, words))
+
+
+def _note_description(connection: sqlite3.Connection, meta: Document) -> None:
+    """Notes that run.json is gone; one that is damaged or refused is said to be that."""
+    is_said = connection.execute("SELECT 1 FROM losses WHERE file = 'run.json'").fetchone()
+    if not (meta.keys() - {"hosts"} or is_said):
+        connection.execute(_LOSS, ("run.json", "files", 1, "run.json, which says what was run, where and when"))
 
 
 CLOCK_SET = "clock_set"

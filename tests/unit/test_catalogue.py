@@ -481,3 +481,22 @@ def test_a_catalogue_with_a_flipped_bit_is_made_anew(tmp_path: Path, kept: bool)
         damaged[at] ^= 1 << at % 8
         path.write_bytes(damaged)
         assert tailrace.open(directory).info() == wanted
+
+
+@pytest.mark.parametrize("described", [True, False], ids=["a host is described", "no host is described"])
+def test_a_run_without_run_json_is_said_to_lack_it_until_it_is_back(tmp_path: Path, described: bool) -> None:
+    run = tw.make_run(tmp_path / "run", {"n-7-1": tw.block([tw.event()])})
+    if described:
+        (run / "hosts").mkdir()
+        (run / "hosts/n.json").write_text('{"host": "n"}')
+    text = (run / "run.json").read_text()
+    (run / "run.json").unlink()
+    for _ in range(2):
+        assert tailrace.open(run).problems == [
+            "1 file missing, which were written: run.json, which says what was run, where and when"
+        ]
+    (run / "run.json").write_text("{")
+    (said,) = tailrace.open(run).problems
+    assert "damaged" in said and "missing" not in said
+    (run / "run.json").write_text(text)
+    assert tailrace.open(run).problems == []
