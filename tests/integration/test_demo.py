@@ -13,7 +13,7 @@ pytest.importorskip("parsl", reason="the demo needs Parsl: pip install 'tailrace
 
 STAGES = {"stopwords": 1, "collect": 6, "words": 6, "merge": 1, "rank": 1, "locate": 6, "summary": 1}
 DEPENDENT = ["words", "merge", "rank", "locate", "summary"]
-PLANTED = ("that stopwords 0 wrote", "were read again by tasks", "from front to back")
+PLANTED = ("that stopwords 0 wrote", "were read again by what had read", "from front to back")
 """Of the findings that are there on purpose."""
 
 
@@ -90,7 +90,7 @@ def test_the_report_fits_two_screens_and_names_the_planted_problems(demo):
     assert opened == "(run = tailrace.open('tailrace-demo/run')"
     words = f"race{words}"
     assert words.startswith("race merge 13 read ") and " that stopwords 0 wrote" in words
-    assert re.search(r"MiB were read again by tasks .*, most of \w+\.txt\b", words)
+    assert re.search(r"MiB were read again by what had read .*, most of \w+\.txt\b", words)
     # Whether it costs enough to be told depends on how long the run's start-up takes on this machine.
     streams = tailrace.open(folder / "run").insights().streams
     assert streams["path"].str.endswith(".words").any(), streams

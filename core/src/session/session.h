@@ -102,8 +102,8 @@ constexpr size_t kLargestPage = 4096;
 constexpr size_t kLargestPage = 65536;
 #endif
 struct alignas(kLargestPage) WipedOnFork {
-  std::atomic<uint32_t> alive;
-  bool by_libc;  // libc's fork: the child began in after_fork_in_child()
+  std::atomic<uint32_t> alive{0};
+  bool by_libc = false;  // libc's fork: the child began in after_fork_in_child()
   // What each guards, and their order: above.
   Lock sealing;
   Lock table;
