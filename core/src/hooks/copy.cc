@@ -10,29 +10,33 @@
 #include "base/sys.h"
 #include "hooks/hook_records.h"
 #include "linker/real.h"
+#include "session/write_place.h"
 
 using namespace tailrace;
 
-#define SENDFILE_HOOK(symbol, offset_type)                                               \
-  TAILRACE_HOOK ssize_t symbol(int to, int from, offset_type *at, size_t n) noexcept {   \
-    Call call;                                                                           \
-    ssize_t ret = REAL(symbol)(to, from, at, n);                                         \
-    if (call && (ret >= 0 || errno != EFAULT)) {                                         \
-      record_copy(call, Fn::f_##symbol, from, given_offset(at, ret), to, kHere, n, ret); \
-    }                                                                                    \
-    return ret;                                                                          \
+#define SENDFILE_HOOK(symbol, offset_type)                                                           \
+  TAILRACE_HOOK ssize_t symbol(int to, int from, offset_type *at, size_t n) noexcept {               \
+    Call call;                                                                                       \
+    WritePlace place(call, to);                                                                      \
+    ssize_t ret = REAL(symbol)(to, from, at, n);                                                     \
+    if (call && (ret >= 0 || errno != EFAULT)) {                                                     \
+      record_copy(call, Fn::f_##symbol, {from, given_offset(at, ret)}, {to, kHere, &place}, n, ret); \
+    }                                                                                                \
+    return ret;                                                                                      \
   }
 SENDFILE_HOOK(sendfile, off_t)
 SENDFILE_HOOK(sendfile64, off64_t)
 
-#define COPY_HOOK(symbol)                                                                                        \
-  TAILRACE_HOOK ssize_t symbol(int from, off64_t *from_at, int to, off64_t *to_at, size_t n, unsigned flags) {   \
-    Call call;                                                                                                   \
-    ssize_t ret = REAL(symbol)(from, from_at, to, to_at, n, flags);                                              \
-    if (call && (ret >= 0 || errno != EFAULT)) {                                                                 \
-      record_copy(call, Fn::f_##symbol, from, given_offset(from_at, ret), to, given_offset(to_at, ret), n, ret); \
-    }                                                                                                            \
-    return ret;                                                                                                  \
+#define COPY_HOOK(symbol)                                                                                      \
+  TAILRACE_HOOK ssize_t symbol(int from, off64_t *from_at, int to, off64_t *to_at, size_t n, unsigned flags) { \
+    Call call;                                                                                                 \
+    WritePlace place(call, to, to_at ? kNowhere : kHere);                                                      \
+    ssize_t ret = REAL(symbol)(from, from_at, to, to_at, n, flags);                                            \
+    if (call && (ret >= 0 || errno != EFAULT)) {                                                               \
+      CopyEnd target{to, given_offset(to_at, ret), to_at ? nullptr : &place};                                  \
+      record_copy(call, Fn::f_##symbol, {from, given_offset(from_at, ret)}, target, n, ret);                   \
+    }                                                                                                          \
+    return ret;                                                                                                \
   }
 COPY_HOOK(copy_file_range)
 COPY_HOOK(splice)
@@ -41,7 +45,7 @@ COPY_HOOK(splice)
 TAILRACE_HOOK ssize_t tee(int from, int to, size_t n, unsigned flags) {
   Call call;
   ssize_t ret = REAL(tee)(from, to, n, flags);
-  record_copy(call, Fn::f_tee, from, kNowhere, to, kNowhere, n, ret);
+  record_copy(call, Fn::f_tee, {from, kNowhere}, {to, kNowhere}, n, ret);
   return ret;
 }
 
@@ -59,14 +63,14 @@ TAILRACE_HOOK ssize_t vmsplice(int fd, const struct iovec *parts, size_t n, unsi
 namespace {
 
 // A clone shares the blocks: the kernel accounts no bytes, but the data of the one file is now the other's.
-void record_clone(const Call &call, int from, int64_t from_at, int to, int64_t bytes, int ret) {
+void record_clone(const Call &call, const CopyEnd &from, const CopyEnd &to, int64_t bytes, int ret) {
   int saved = errno;
   if (ret == 0 && bytes == 0) {
     struct statx s;
-    bool known = sys::statx(from, "", AT_EMPTY_PATH, STATX_SIZE, &s) == 0;
-    bytes = known ? static_cast<int64_t>(s.stx_size) - from_at : 0;
+    bool known = sys::statx(from.fd, "", AT_EMPTY_PATH, STATX_SIZE, &s) == 0;
+    bytes = known ? static_cast<int64_t>(s.stx_size) - from.at : 0;
   }
-  record_copy(call, Fn::kClone, from, from_at, to, kNowhere, static_cast<uint64_t>(bytes), ret < 0 ? -1 : bytes);
+  record_copy(call, Fn::kClone, from, to, static_cast<uint64_t>(bytes), ret < 0 ? -1 : bytes);
   errno = saved;
 }
 
@@ -83,11 +87,11 @@ TAILRACE_HOOK int ioctl(int fd, unsigned long command, ...) noexcept {
   int ret = REAL(ioctl)(fd, command, argument);
   if (!call) return ret;
   if (command == FICLONE) {
-    record_clone(call, static_cast<int>(reinterpret_cast<intptr_t>(argument)), 0, fd, 0, ret);
+    record_clone(call, {static_cast<int>(reinterpret_cast<intptr_t>(argument)), 0}, {fd, 0}, 0, ret);
   } else if (ret == 0) {
     auto *range = static_cast<const struct file_clone_range *>(argument);
-    record_clone(call, static_cast<int>(range->src_fd), static_cast<int64_t>(range->src_offset), fd,
-                 static_cast<int64_t>(range->src_length), ret);
+    record_clone(call, {static_cast<int>(range->src_fd), static_cast<int64_t>(range->src_offset)},
+                 {fd, static_cast<int64_t>(range->dest_offset)}, static_cast<int64_t>(range->src_length), ret);
   }
   return ret;
 }

@@ -8,6 +8,7 @@
 
 #include "hooks/hook_records.h"
 #include "linker/real.h"
+#include "session/write_place.h"
 
 using namespace tailrace;
 
@@ -35,75 +36,114 @@ TAILRACE_HOOK ssize_t __read_chk(int fd, void *buf, size_t n, size_t room) {
 
 TAILRACE_HOOK ssize_t write(int fd, const void *buf, size_t n) {
   Call call;
+  WritePlace place(call, fd);
   ssize_t ret = REAL(write)(fd, buf, n);
-  record_transfer(call, Fn::f_write, fd, kHere, n, ret);
+  record_written(call, Fn::f_write, fd, place, n, ret);
   return ret;
 }
 
-#define AT_HOOK(symbol, buffer, offset_type)                                   \
-  TAILRACE_HOOK ssize_t symbol(int fd, buffer buf, size_t n, offset_type at) { \
-    Call call;                                                                 \
-    ssize_t ret = REAL(symbol)(fd, buf, n, at);                                \
-    record_transfer(call, Fn::f_##symbol, fd, at, n, ret);                     \
-    return ret;                                                                \
+// A negative offset is an error here, and never the descriptor's position.
+static int64_t given(int64_t at) { return at < 0 ? kNowhere : at; }
+
+#define PREAD_HOOK(symbol, offset_type)                                       \
+  TAILRACE_HOOK ssize_t symbol(int fd, void *buf, size_t n, offset_type at) { \
+    Call call;                                                                \
+    ssize_t ret = REAL(symbol)(fd, buf, n, at);                               \
+    record_transfer(call, Fn::f_##symbol, fd, given(at), n, ret);             \
+    return ret;                                                               \
   }
-AT_HOOK(pread, void *, off_t)
-AT_HOOK(pread64, void *, off64_t)
-AT_HOOK(pwrite, const void *, off_t)
-AT_HOOK(pwrite64, const void *, off64_t)
+PREAD_HOOK(pread, off_t)
+PREAD_HOOK(pread64, off64_t)
+
+#define PWRITE_HOOK(symbol, offset_type)                                            \
+  TAILRACE_HOOK ssize_t symbol(int fd, const void *buf, size_t n, offset_type at) { \
+    Call call;                                                                      \
+    WritePlace place(call, fd, given(at));                                          \
+    ssize_t ret = REAL(symbol)(fd, buf, n, at);                                     \
+    record_written(call, Fn::f_##symbol, fd, place, n, ret);                        \
+    return ret;                                                                     \
+  }
+PWRITE_HOOK(pwrite, off_t)
+PWRITE_HOOK(pwrite64, off64_t)
 
 #define PREAD_CHK_HOOK(symbol, offset_type)                                                \
   TAILRACE_HOOK ssize_t symbol(int fd, void *buf, size_t n, offset_type at, size_t room) { \
     Call call;                                                                             \
     ssize_t ret = REAL(symbol)(fd, buf, n, at, room);                                      \
-    record_transfer(call, Fn::f_##symbol, fd, at, n, ret);                                 \
+    record_transfer(call, Fn::f_##symbol, fd, given(at), n, ret);                          \
     return ret;                                                                            \
   }
 PREAD_CHK_HOOK(__pread_chk, off_t)
 PREAD_CHK_HOOK(__pread64_chk, off64_t)
 
-#define VECTOR_HOOK(symbol)                                                                                      \
-  TAILRACE_HOOK ssize_t symbol(int fd, const struct iovec *parts, int count) {                                   \
-    Call call;                                                                                                   \
-    ssize_t ret = REAL(symbol)(fd, parts, count);                                                                \
-    if (call)                                                                                                    \
-      record_transfer(call, Fn::f_##symbol, fd, kHere, bytes_of(parts, static_cast<uint64_t>(count), ret), ret); \
-    return ret;                                                                                                  \
-  }
-VECTOR_HOOK(readv)
-VECTOR_HOOK(writev)
+// What a call with parts asked for.
+#define VECTOR_BYTES bytes_of(parts, static_cast<uint64_t>(count), ret)
 
-#define VECTOR_AT_HOOK(symbol, offset_type)                                                                           \
-  TAILRACE_HOOK ssize_t symbol(int fd, const struct iovec *parts, int count, offset_type at) {                        \
-    Call call;                                                                                                        \
-    ssize_t ret = REAL(symbol)(fd, parts, count, at);                                                                 \
-    if (call) record_transfer(call, Fn::f_##symbol, fd, at, bytes_of(parts, static_cast<uint64_t>(count), ret), ret); \
-    return ret;                                                                                                       \
+TAILRACE_HOOK ssize_t readv(int fd, const struct iovec *parts, int count) {
+  Call call;
+  ssize_t ret = REAL(readv)(fd, parts, count);
+  if (call) record_transfer(call, Fn::f_readv, fd, kHere, VECTOR_BYTES, ret);
+  return ret;
+}
+
+TAILRACE_HOOK ssize_t writev(int fd, const struct iovec *parts, int count) {
+  Call call;
+  WritePlace place(call, fd);
+  ssize_t ret = REAL(writev)(fd, parts, count);
+  if (call) record_written(call, Fn::f_writev, fd, place, VECTOR_BYTES, ret);
+  return ret;
+}
+
+#define PREADV_HOOK(symbol, offset_type)                                                       \
+  TAILRACE_HOOK ssize_t symbol(int fd, const struct iovec *parts, int count, offset_type at) { \
+    Call call;                                                                                 \
+    ssize_t ret = REAL(symbol)(fd, parts, count, at);                                          \
+    if (call) record_transfer(call, Fn::f_##symbol, fd, given(at), VECTOR_BYTES, ret);         \
+    return ret;                                                                                \
   }
-VECTOR_AT_HOOK(preadv, off_t)
-VECTOR_AT_HOOK(preadv64, off64_t)
-VECTOR_AT_HOOK(pwritev, off_t)
-VECTOR_AT_HOOK(pwritev64, off64_t)
+PREADV_HOOK(preadv, off_t)
+PREADV_HOOK(preadv64, off64_t)
+
+#define PWRITEV_HOOK(symbol, offset_type)                                                      \
+  TAILRACE_HOOK ssize_t symbol(int fd, const struct iovec *parts, int count, offset_type at) { \
+    Call call;                                                                                 \
+    WritePlace place(call, fd, given(at));                                                     \
+    ssize_t ret = REAL(symbol)(fd, parts, count, at);                                          \
+    if (call) record_written(call, Fn::f_##symbol, fd, place, VECTOR_BYTES, ret);              \
+    return ret;                                                                                \
+  }
+PWRITEV_HOOK(pwritev, off_t)
+PWRITEV_HOOK(pwritev64, off64_t)
 
 // An offset of -1 is the descriptor's position (preadv2(2)), and so is kHere.
-#define VECTOR_AT_2_HOOK(symbol, offset_type)                                                                         \
-  TAILRACE_HOOK ssize_t symbol(int fd, const struct iovec *parts, int count, offset_type at, int flags) {             \
-    Call call;                                                                                                        \
-    ssize_t ret = REAL(symbol)(fd, parts, count, at, flags);                                                          \
-    if (call) record_transfer(call, Fn::f_##symbol, fd, at, bytes_of(parts, static_cast<uint64_t>(count), ret), ret); \
-    return ret;                                                                                                       \
+#define PREADV_2_HOOK(symbol, offset_type)                                                                \
+  TAILRACE_HOOK ssize_t symbol(int fd, const struct iovec *parts, int count, offset_type at, int flags) { \
+    Call call;                                                                                            \
+    ssize_t ret = REAL(symbol)(fd, parts, count, at, flags);                                              \
+    if (call) record_transfer(call, Fn::f_##symbol, fd, at, VECTOR_BYTES, ret);                           \
+    return ret;                                                                                           \
   }
-VECTOR_AT_2_HOOK(preadv2, off_t)
-VECTOR_AT_2_HOOK(preadv64v2, off64_t)
-VECTOR_AT_2_HOOK(pwritev2, off_t)
-VECTOR_AT_2_HOOK(pwritev64v2, off64_t)
+PREADV_2_HOOK(preadv2, off_t)
+PREADV_2_HOOK(preadv64v2, off64_t)
 
-#define VDPRINTF_HOOK(symbol, parameters, ...)                                                       \
-  TAILRACE_HOOK int symbol parameters {                                                              \
-    Call call;                                                                                       \
-    int ret = REAL(symbol)(__VA_ARGS__);                                                             \
-    record_transfer(call, Fn::f_##symbol, fd, kHere, static_cast<uint64_t>(ret < 0 ? 0 : ret), ret); \
-    return ret;                                                                                      \
+#define PWRITEV_2_HOOK(symbol, offset_type)                                                               \
+  TAILRACE_HOOK ssize_t symbol(int fd, const struct iovec *parts, int count, offset_type at, int flags) { \
+    Call call;                                                                                            \
+    WritePlace place(call, fd, at, flags);                                                                \
+    ssize_t ret = REAL(symbol)(fd, parts, count, at, flags);                                              \
+    if (call) record_written(call, Fn::f_##symbol, fd, place, VECTOR_BYTES, ret);                         \
+    return ret;                                                                                           \
+  }
+PWRITEV_2_HOOK(pwritev2, off_t)
+PWRITEV_2_HOOK(pwritev64v2, off64_t)
+
+#define VDPRINTF_HOOK(symbol, parameters, ...)                                                      \
+  TAILRACE_HOOK int symbol parameters {                                                             \
+    Call call;                                                                                      \
+    WritePlace place(call, fd);                                                                     \
+    int ret = REAL(symbol)(__VA_ARGS__);                                                            \
+    record_written(call, Fn::f_##symbol, fd, place, static_cast<uint64_t>(ret < 0 ? 0 : ret), ret); \
+    return ret;                                                                                     \
   }
 VDPRINTF_HOOK(vdprintf, (int fd, const char *format, va_list args), fd, format, args)
 VDPRINTF_HOOK(__vdprintf_chk, (int fd, int flag, const char *format, va_list args), fd, flag, format, args)

@@ -57,7 +57,7 @@ class Message {
     int saved = errno;
     StreamCall s(stderr);
     s.settle();
-    s.transferred(fn, static_cast<uint64_t>(bytes), bytes);
+    s.transferred_elsewhere(fn, bytes);
     t_message_recorded = true;
     errno = saved;
   }

@@ -37,7 +37,7 @@ void record_lock(const Call &call, Fn fn, int fd, int command, const struct floc
 void record_remaining_maps();
 
 // hooks/libaio.cc. Before and after io_submit(2), with -errno as the result of a failure; and after io_getevents(2).
-void expect_requests(long count, struct iocb **list);
+void expect_requests(const Call &call, long count, struct iocb **list);
 void record_submit(const Call &call, long result);
 void record_results(const Call &call, const struct io_event *results, long count);
 // Copies memory of the program that may be unmapped; false if it is.
@@ -47,6 +47,11 @@ bool is_on_callers_stack(const void *at, size_t bytes);
 
 // hooks/uring.cc. After io_uring_setup(2).
 void record_ring_setup(const Call &call, long fd);
+
+// The bytes that a truncation cut off a file of `before` bytes.
+inline uint64_t cut_off(int64_t before, int64_t size, int ret) {
+  return ret == 0 && before > size ? static_cast<uint64_t>(before - size) : 0;
+}
 
 inline uint64_t bytes_of(const struct iovec *parts, uint64_t n, int64_t ret) {
   // After a failure the pointer may be bad.

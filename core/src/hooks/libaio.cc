@@ -11,6 +11,7 @@
 #include "base/sys.h"
 #include "hooks/hook_records.h"
 #include "linker/real.h"
+#include "session/write_place.h"
 
 using namespace tailrace;
 
@@ -31,6 +32,8 @@ struct Request {
   int64_t offset;
   uint64_t bytes;
   Fn fn;
+  int fd;
+  WritePlace place;
 };
 constexpr size_t kRequests = 4096, kProbes = 16;
 Request g_requests[kRequests];
@@ -46,7 +49,7 @@ Request *find_request(uint64_t id) {
 }
 
 // With too many pending requests the result's file is unknown.
-void keep(uint64_t id, const struct iocb &request) {
+void keep(const Call &call, uint64_t id, const struct iocb &request) {
   bool reads = request.aio_lio_opcode == IOCB_CMD_PREAD || request.aio_lio_opcode == IOCB_CMD_PREADV;
   bool writes = request.aio_lio_opcode == IOCB_CMD_PWRITE || request.aio_lio_opcode == IOCB_CMD_PWRITEV;
   if (!reads && !writes) return;
@@ -58,13 +61,16 @@ void keep(uint64_t id, const struct iocb &request) {
     if (candidate->id.compare_exchange_strong(free, kTaking, std::memory_order_relaxed)) r = candidate;
   }
   if (!r) return;
-  r->file = file_of(static_cast<int>(request.aio_fildes));
+  r->fd = static_cast<int>(request.aio_fildes);
+  r->file = file_of(r->fd);
   r->hash = r->file ? r->file->hash.load(std::memory_order_relaxed) : 0;
   r->offset = request.aio_offset;
   // A vectored request gives the number of its parts, not their bytes.
   bool vector = request.aio_lio_opcode == IOCB_CMD_PREADV || request.aio_lio_opcode == IOCB_CMD_PWRITEV;
   r->bytes = vector ? kNoCount : request.aio_nbytes;
   r->fn = reads ? Fn::kIoRead : Fn::kIoWritten;
+  const int64_t at = r->offset < 0 ? kNowhere : r->offset;
+  r->place = writes ? WritePlace(call, r->fd, at, static_cast<int>(request.aio_rw_flags), true) : WritePlace();
   r->id.store(id, std::memory_order_release);
 }
 
@@ -86,7 +92,7 @@ bool tailrace::is_on_callers_stack(const void *memory, size_t bytes) {
   return at > here && at - here < kNear && at < end && end - at > bytes;
 }
 
-void tailrace::expect_requests(long count, struct iocb **list) {
+void tailrace::expect_requests(const Call &call, long count, struct iocb **list) {
   constexpr long kAtOnce = 16;
   for (long done = 0; done < count; done += kAtOnce) {
     auto n = static_cast<size_t>(count - done < kAtOnce ? count - done : kAtOnce);
@@ -96,7 +102,7 @@ void tailrace::expect_requests(long count, struct iocb **list) {
     if (!copy_if_readable(pointers, &where, 1, where.iov_len)) return;
     for (size_t i = 0; i < n; ++i) each[i] = {pointers[i], sizeof requests[i]};
     if (!copy_if_readable(requests, each, n, n * sizeof *requests)) return;
-    for (size_t i = 0; i < n; ++i) keep(reinterpret_cast<uint64_t>(pointers[i]), requests[i]);
+    for (size_t i = 0; i < n; ++i) keep(call, reinterpret_cast<uint64_t>(pointers[i]), requests[i]);
   }
 }
 
@@ -118,6 +124,9 @@ void tailrace::record_results(const Call &call, const struct io_event *results, 
     if (!r) continue;
     Event e{r->fn, r->hash, 0, r->offset, r->bytes, results[i].res};
     OpenFile *file = r->file;
+    if (r->fn == Fn::kIoWritten && file && results[i].res > 0 && known_file_of(r->fd) == file) {
+      e.offset = r->place.after(file, r->fd, results[i].res);
+    }
     r->id.store(0, std::memory_order_release);
     record_file(call, e, file);
   }
@@ -152,7 +161,7 @@ long raw_call(long number, Arguments... arguments) {
 
 TAILRACE_HOOK int io_submit(aio_context_t context, long n, struct iocb **list) {
   Call call;
-  if (call) expect_requests(n, list);
+  if (call) expect_requests(call, n, list);
   uint32_t before = t_submits;
   int ret = LIBRARY_CALL(io_submit, SYS_io_submit, context, n, list);
   // The library's function may call syscall, which is a hook.

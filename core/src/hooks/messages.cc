@@ -82,7 +82,7 @@ void MessageCall::finish() {
     // A seek may have read ahead, and for translated texts libc reads catalogues.
     count_ahead(bytes[kRead] - (unread_bytes(input_) - unread_));
     s.resume();
-    if (n > 0) s.transferred(fn_, static_cast<uint64_t>(n), n);
+    if (n > 0) s.transferred_elsewhere(fn_, n);
   }
   errno = saved;
 }
@@ -150,7 +150,7 @@ static void record_assertion(Fn fn, const char *format, const char *file, unsign
                        function ? function : "", function ? ": " : "", what, &none);
   StreamCall s(stderr);
   s.settle();
-  s.transferred(fn, static_cast<uint64_t>(n), n);
+  s.transferred_elsewhere(fn, n);
   s.release();
   errno = saved;
 }

@@ -89,10 +89,12 @@ void record_pair(const Call &call, Fn fn, const int fds[2], int ret) {
 
 void set_appending(int fd, int flags) {
   OpenFile *file = known_file_of(fd);
-  if (!file || file->append == ((flags & O_APPEND) != 0)) return;
-  // Only the kernel has the position now.
-  file->own_since.store(0, std::memory_order_relaxed);
-  file->append = (flags & O_APPEND) != 0;
+  const bool append = (flags & O_APPEND) != 0;
+  if (!file || file->append == append) return;
+  // In between only the kernel had the position.
+  const int64_t now = append || !is_seekable(file) ? -1 : sys::lseek(fd, 0, SEEK_CUR);
+  if (now >= 0) file->position.store(now, std::memory_order_relaxed);
+  file->append = append;
 }
 
 }  // namespace tailrace

@@ -1,7 +1,8 @@
 // Hooks: the end of a process, with every step that recording takes at it.
 //
 //   1  finish_interrupted_message        a call into libc that does not return (argp_parse exits after its help): its bytes
-//   2  settle_all_streams    what inlined getc and putc moved in the buffers since the last call that was recorded
+//   2  settle_all_streams    what inlined getc and putc moved in the buffers since the last call that was recorded;
+//      flush_unplaced_streams   libc's own flush comes too late to be seen, and tells where the bytes of records lie
 //   3  rings::settle         io_uring requests that were completed since the last call on their ring
 //   4  record_remaining_maps      shared writable mappings end with the process
 //   5  record_process_exit   the exit event, with the ledger's account of the process
@@ -36,6 +37,7 @@ void end_process(int code, Stdio stdio) {
   if (stdio == Stdio::kInUse) {
     finish_interrupted_message();
     settle_all_streams();
+    flush_unplaced_streams();
   }
   rings::settle();
   record_remaining_maps();
@@ -43,7 +45,7 @@ void end_process(int code, Stdio stdio) {
   seal_for_exit();
 }
 
-// Runs after all other exit handlers and destructors; only libc's flush of its streams comes later.
+// Runs after all other exit handlers and destructors; only libc's flush of the other streams comes later.
 void handle_last(int code, void *) { end_process(code, Stdio::kInUse); }
 
 }  // namespace

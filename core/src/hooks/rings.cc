@@ -6,6 +6,7 @@
 #include "base/own_memory.h"
 #include "hooks/hook_records.h"
 #include "session/ledger.h"
+#include "session/write_place.h"
 
 namespace tailrace::rings {
 namespace {
@@ -39,13 +40,15 @@ struct Side {
   uint64_t hash;
   int64_t offset;
   Fn fn;  // kNone: the request has no such side
+  int fd;
+  WritePlace place;  // of a side that is written
 };
 
 struct Expected {
   Expected *next;
   uint64_t user_data;
   uint64_t count;
-  int fd;  // whose position the bytes are at; -1: at an offset
+  bool at_position;  // of the descriptor
   Side side, other;
 };
 
@@ -188,10 +191,11 @@ FixedFile fixed_file(Known &known, int place) {
 
 // Descriptors are looked up outside of the table lock, which the look-up takes.
 Side side_of(Known &known, Fn fn, int fd, bool fixed, uint64_t offset) {
-  Side side{nullptr, 0, static_cast<int64_t>(offset), fn};
+  Side side{nullptr, 0, static_cast<int64_t>(offset), fn, fd, {}};
   if (fixed) {
     FixedFile listed = fixed_file(known, fd);
     side.hash = listed.hash;
+    side.fd = listed.fd;
     side.file = listed.hash ? known_file_of(listed.fd) : nullptr;
     // The descriptor may be closed by now, and its number used again.
     if (side.file && side.file->hash.load(std::memory_order_relaxed) != side.hash) side.file = nullptr;
@@ -205,7 +209,7 @@ Side side_of(Known &known, Fn fn, int fd, bool fixed, uint64_t offset) {
 
 constexpr uint64_t kAtPosition = UINT64_MAX;
 
-bool describe(Known &known, const Request &request, Expected &out) {
+bool describe(const Call &call, Known &known, const Request &request, Expected &out) {
   bool reads = false, writes = false, vector = false, fixed = request.flags & kFixedFile;
   switch (request.opcode) {
     case kReadV:
@@ -232,23 +236,31 @@ bool describe(Known &known, const Request &request, Expected &out) {
   out.user_data = request.user_data;
   out.count = vector ? kNoCount : request.bytes;
   out.side = side_of(known, reads ? Fn::kRingRead : Fn::kRingWritten, request.fd, fixed, request.offset);
-  out.other = Side{nullptr, 0, -1, Fn::kNone};
+  out.other = Side{nullptr, 0, -1, Fn::kNone, -1, {}};
   if (request.opcode == kSplice || request.opcode == kTee) {
     out.other = side_of(known, Fn::kRingRead, request.other_fd, request.call_flags & kOtherIsFixed, request.address);
   }
-  out.fd = request.offset == kAtPosition && !fixed ? request.fd : -1;
+  out.at_position = request.offset == kAtPosition && !fixed;
+  if (writes && out.side.file && is_seekable(out.side.file)) {
+    const bool copies = request.opcode == kSplice || request.opcode == kTee;
+    const int flags = copies ? 0 : static_cast<int>(request.call_flags);
+    out.side.place = WritePlace(call, out.side.fd, static_cast<int64_t>(request.offset), flags, true);
+  }
   return reads || writes;
 }
 
 void record_side(const Call &call, const Expected &e, const Side &side, int64_t result, bool known) {
-  bool at_position = known && side.offset < 0 && e.fd >= 0 && side.file && known_file_of(e.fd) == side.file &&
-                     side.file->hash.load(std::memory_order_relaxed) == side.hash;
-  if (at_position) {
+  const bool is_same = known && side.file && is_seekable(side.file) && known_file_of(side.fd) == side.file &&
+                       side.file->hash.load(std::memory_order_relaxed) == side.hash;
+  int64_t offset = side.offset;
+  if (is_same && side.fn == Fn::kRingWritten) {
+    offset = side.place.after(side.file, side.fd, result > 0 ? result : 0);
+  } else if (is_same && offset < 0 && e.at_position) {
     errno = result < 0 ? static_cast<int>(-result) : 0;
-    record_transfer(call, side.fn, e.fd, kHere, e.count, result < 0 ? -1 : result);
+    record_transfer(call, side.fn, side.fd, kHere, e.count, result < 0 ? -1 : result);
     return;
   }
-  Event event{side.fn, side.hash, known ? 0U : 1U, side.offset, e.count, result};
+  Event event{side.fn, side.hash, known ? 0U : 1U, offset, e.count, result};
   record_file(call, event, side.file);
 }
 
@@ -353,7 +365,7 @@ void expect(const Call &call, const Ring *ring) {
   for (; static_cast<int>(s.end - from) > 0; ++from) {
     const Request &request = s.requests[static_cast<size_t>(from & mask) << shift];
     Expected described;
-    if (!describe(*known, request, described)) continue;
+    if (!describe(call, *known, request, described)) continue;
     if (request.flags & kNoResultOfSuccess) {
       record_result(call, described, 0, false);
       continue;

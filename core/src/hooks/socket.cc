@@ -16,19 +16,24 @@ ssize_t __recvfrom_chk(int, void *, size_t, size_t, int, struct sockaddr *, sock
 
 namespace {
 
-// A received descriptor has a number that was free, and closing it has emptied its entry in the table, except where no
-// hook saw the close (in a thread with a table of its own, by a raw system call of a library).
-void forget_received(const struct msghdr &message) {
+void each_descriptor(const struct msghdr &message, void (*visit)(int fd)) {
   for (auto *c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(const_cast<struct msghdr *>(&message), c)) {
     if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
     size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (size_t i = 0; i < n; ++i) {
       int fd;
       memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-      forget_file(fd);
+      visit(fd);
     }
   }
 }
+
+// A received descriptor has a number that was free, and closing it has emptied its entry in the table, except where no
+// hook saw the close (in a thread with a table of its own, by a raw system call of a library).
+void forget_received(const struct msghdr &message) { each_descriptor(message, forget_file); }
+
+// What was sent is open in two processes.
+void share_sent(const struct msghdr &message) { each_descriptor(message, file_shared); }
 
 // The address of a message is readable when the call succeeded; of a received one only as much as the kernel wrote.
 struct Other {
@@ -173,7 +178,9 @@ void record_header(const Call &call, Fn fn, int fd, const struct msghdr *message
 TAILRACE_HOOK ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
   Call call;
   ssize_t ret = REAL(sendmsg)(fd, message, flags);
-  if (call) record_header(call, Fn::f_sendmsg, fd, message, ret, UINT32_MAX);
+  if (!call) return ret;
+  if (ret >= 0) share_sent(*message);
+  record_header(call, Fn::f_sendmsg, fd, message, ret, UINT32_MAX);
   return ret;
 }
 
@@ -190,6 +197,7 @@ TAILRACE_HOOK ssize_t recvmsg(int fd, struct msghdr *message, int flags) {
 TAILRACE_HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags) {
   Call call;
   int ret = REAL(sendmmsg)(fd, messages, n, flags);
+  for (int i = 0; call && i < ret; ++i) share_sent(messages[i].msg_hdr);
   record_messages(call, Fn::f_sendmmsg, fd, messages, ret, nullptr);
   return ret;
 }

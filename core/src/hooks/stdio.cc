@@ -120,6 +120,8 @@ TMPFILE_HOOK(tmpfile64)
 TAILRACE_HOOK FILE *fdopen(int fd, const char *mode) noexcept {
   Call call;
   FILE *stream = REAL(fdopen)(fd, mode);
+  // libc sets the flag by a call that no hook sees.
+  if (call && stream && *mode == 'a') set_appending(fd, O_APPEND);
   record_fd(call, Fn::f_fdopen, fd, stream ? fd : -1, call ? static_cast<uint64_t>(flags_of(mode)) : 0);
   return stream;
 }
@@ -129,6 +131,7 @@ TAILRACE_HOOK FILE *fdopen(int fd, const char *mode) noexcept {
   TAILRACE_HOOK FILE *symbol(const char *path, const char *mode, FILE *stream) {              \
     StreamCall s(stream);                                                                     \
     s.settle();                                                                               \
+    EarlyFlush early(s, stream);                                                              \
     if (s.call() && descriptor_of(stream) >= 0) forget_file(stream->_fileno);                 \
     FILE *ret = REAL(symbol)(path, mode, stream);                                             \
     record_stream_opened(s.call(), Fn::f_##symbol, ret, path, s.call() ? flags_of(mode) : 0); \
@@ -148,6 +151,7 @@ TAILRACE_HOOK FILE *setmntent(const char *path, const char *mode) noexcept {
 TAILRACE_HOOK int endmntent(FILE *stream) noexcept {
   StreamCall s(stream);
   s.settle_before_close();
+  EarlyFlush early(s, stream);
   Closing closing(s.call(), s ? stream->_fileno : -1);
   bool has_descriptor = s.release();
   int ret = REAL(endmntent)(stream);
@@ -160,25 +164,46 @@ TAILRACE_HOOK int fclose(FILE *stream) {
   if (close_pipeline(stream, Fn::f_fclose, status)) return status;
   StreamCall s(stream);
   s.settle_before_close();
+  EarlyFlush early(s, stream);
   Closing closing(s.call(), s ? stream->_fileno : -1);
   bool has_descriptor = s.release();
-  int ret = REAL(fclose)(stream);
+  int ret = early.result(REAL(fclose)(stream));
   if (has_descriptor) closing.record(s.call(), Fn::f_fclose, ret);
   return ret;
 }
 
+namespace {
+
+// All streams: libc does that inside.
+template <class Real>
+auto flush_all(Real &&real_call) -> decltype(real_call()) {
+  struct Around {
+    bool records = enter() != nullptr;
+    Around() {
+      if (records) expect_all_flushed();
+    }
+    ~Around() {
+      int saved = errno;
+      if (records && enter()) note_all_flushed();
+      errno = saved;
+    }
+  } around;
+  return real_call();
+}
+
+}  // namespace
+
 #define FFLUSH_HOOK(symbol)                                      \
   TAILRACE_HOOK int symbol(FILE *stream) {                       \
     if (!stream) {                                               \
-      /* All streams: libc does that inside. */                  \
-      if (enter()) settle_all_streams();                         \
-      return REAL(symbol)(stream);                               \
+      return flush_all([&] { return REAL(symbol)(stream); });    \
     }                                                            \
     StreamCall s(stream, locking_of(#symbol));                   \
     s.settle();                                                  \
+    if (s.has_unplaced()) s.expect_flush(SIZE_MAX);              \
     int ret = REAL(symbol)(stream);                              \
     if (s) {                                                     \
-      s.flushed();                                               \
+      s.flushed(ret == 0);                                       \
       record_fd(s.call(), Fn::f_##symbol, stream->_fileno, ret); \
     }                                                            \
     return ret;                                                  \
@@ -190,6 +215,7 @@ TAILRACE_HOOK int fcloseall() {
   Call call;
   if (call) {
     settle_all_streams();
+    flush_unplaced_streams();
     forget_all_streams();
   }
   int ret = REAL(fcloseall)();
@@ -216,7 +242,8 @@ void record_seek(StreamCall &s, Fn fn, FILE *stream, int ret) {
   TAILRACE_HOOK int symbol(FILE *stream, offset_type offset, int whence) { \
     StreamCall s(stream);                                                  \
     s.settle();                                                            \
-    int ret = REAL(symbol)(stream, offset, whence);                        \
+    EarlyFlush early(s, stream);                                           \
+    int ret = early.result(REAL(symbol)(stream, offset, whence));          \
     record_seek(s, Fn::f_##symbol, stream, ret);                           \
     return ret;                                                            \
   }
@@ -228,7 +255,8 @@ FSEEK_HOOK(fseeko64, off64_t)
   TAILRACE_HOOK int symbol(FILE *stream, const position_type *at) { \
     StreamCall s(stream);                                           \
     s.settle();                                                     \
-    int ret = REAL(symbol)(stream, at);                             \
+    EarlyFlush early(s, stream);                                    \
+    int ret = early.result(REAL(symbol)(stream, at));               \
     record_seek(s, Fn::f_##symbol, stream, ret);                    \
     return ret;                                                     \
   }
@@ -241,47 +269,46 @@ FSETPOS_HOOK(fsetpos64, fpos64_t)
     StreamCall s(stream, locking_of(#symbol));           \
     s.settle();                                          \
     type ret = REAL(symbol) arguments;                   \
-    s.resume();                                          \
+    s.rebuffered();                                      \
     return ret;                                          \
   }
-#define BUFFER_VOID_HOOK(symbol, parameters, arguments) \
-  TAILRACE_HOOK void symbol parameters noexcept {       \
-    StreamCall s(stream);                               \
-    s.settle();                                         \
-    REAL(symbol) arguments;                             \
-    s.resume();                                         \
+#define BUFFER_VOID_HOOK(symbol, parameters, arguments, done) \
+  TAILRACE_HOOK void symbol parameters noexcept {             \
+    StreamCall s(stream);                                     \
+    s.settle();                                               \
+    REAL(symbol) arguments;                                   \
+    s.done();                                                 \
   }
 BUFFER_HOOK(int, setvbuf, (FILE * stream, char *buf, int mode, size_t n) noexcept, (stream, buf, mode, n))
 BUFFER_HOOK(int, __underflow, (FILE * stream), (stream))
-BUFFER_VOID_HOOK(setbuf, (FILE * stream, char *buf), (stream, buf))
-BUFFER_VOID_HOOK(setbuffer, (FILE * stream, char *buf, size_t n), (stream, buf, n))
-BUFFER_VOID_HOOK(setlinebuf, (FILE * stream), (stream))
-BUFFER_VOID_HOOK(__fpurge, (FILE * stream), (stream))
+BUFFER_VOID_HOOK(setbuf, (FILE * stream, char *buf), (stream, buf), rebuffered)
+BUFFER_VOID_HOOK(setbuffer, (FILE * stream, char *buf, size_t n), (stream, buf, n), rebuffered)
+BUFFER_VOID_HOOK(setlinebuf, (FILE * stream), (stream), rebuffered)
+BUFFER_VOID_HOOK(__fpurge, (FILE * stream), (stream), purged)
 
-// All streams: libc does that inside.
 TAILRACE_HOOK int _IO_flush_all() {
-  if (enter()) settle_all_streams();
-  return REAL(_IO_flush_all)();
+  return flush_all([&] { return REAL(_IO_flush_all)(); });
 }
 TAILRACE_HOOK void _flushlbf() {
-  if (enter()) settle_all_streams();
-  REAL(_flushlbf)();
+  flush_all([&] { REAL(_flushlbf)(); });
 }
 
 TAILRACE_HOOK void rewind(FILE *stream) {
   StreamCall s(stream);
   s.settle();
+  EarlyFlush early(s, stream);
   REAL(rewind)(stream);
   record_seek(s, Fn::f_rewind, stream, 0);
 }
 
 // Called with items of one byte, fread and fwrite do the same and also return the bytes of an incomplete item (fread(3)
 // counts only whole ones). The hook returns the number of whole items of the caller's size.
-#define FREAD_BODY(symbol, real_call)                                                 \
+#define FREAD_BODY(symbol, real_call, expect)                                         \
   size_t wanted;                                                                      \
   StreamCall s(stream);                                                               \
   if (!s || size == 0 || overflows(size, n, wanted)) return real_call(size, n);       \
   s.settle();                                                                         \
+  expect;                                                                             \
   size_t bytes = real_call(1, wanted);                                                \
   s.transferred(Fn::f_##symbol, wanted, items_or_error(bytes, wanted, stream), size); \
   return bytes == wanted ? n : bytes / size;
@@ -289,7 +316,7 @@ TAILRACE_HOOK void rewind(FILE *stream) {
 #define FREAD_HOOK(symbol)                                                                \
   TAILRACE_HOOK size_t symbol(void *buf, size_t size, size_t n, FILE *stream) {           \
     auto real_call = [&](size_t a, size_t b) { return REAL(symbol)(buf, a, b, stream); }; \
-    FREAD_BODY(symbol, real_call)                                                         \
+    FREAD_BODY(symbol, real_call, )                                                       \
   }
 FREAD_HOOK(fread)
 FREAD_HOOK(fread_unlocked)
@@ -297,7 +324,7 @@ FREAD_HOOK(fread_unlocked)
 #define FREAD_CHK_HOOK(symbol)                                                                  \
   TAILRACE_HOOK size_t symbol(void *buf, size_t room, size_t size, size_t n, FILE *stream) {    \
     auto real_call = [&](size_t a, size_t b) { return REAL(symbol)(buf, room, a, b, stream); }; \
-    FREAD_BODY(symbol, real_call)                                                               \
+    FREAD_BODY(symbol, real_call, )                                                             \
   }
 FREAD_CHK_HOOK(__fread_chk)
 FREAD_CHK_HOOK(__fread_unlocked_chk)
@@ -305,7 +332,7 @@ FREAD_CHK_HOOK(__fread_unlocked_chk)
 #define FWRITE_HOOK(symbol)                                                               \
   TAILRACE_HOOK size_t symbol(const void *buf, size_t size, size_t n, FILE *stream) {     \
     auto real_call = [&](size_t a, size_t b) { return REAL(symbol)(buf, a, b, stream); }; \
-    FREAD_BODY(symbol, real_call)                                                         \
+    FREAD_BODY(symbol, real_call, s.expect_flush(wanted))                                 \
   }
 FWRITE_HOOK(fwrite)
 FWRITE_HOOK(fwrite_unlocked)
@@ -362,6 +389,7 @@ GETLINE_HOOK(__getdelim, (char **line, size_t *n, int end, FILE *stream), (line,
   TAILRACE_HOOK int symbol parameters {                                                                   \
     StreamCall s(stream, locking_of(#symbol));                                                            \
     s.settle();                                                                                           \
+    if (s.knows_kernel_position()) s.expect_flush(bytes);                                                 \
     int ret = REAL(symbol) arguments;                                                                     \
     if (s) {                                                                                              \
       size_t n = bytes;                                                                                   \
@@ -379,6 +407,7 @@ template <class Print>
 int print(Fn fn, FILE *stream, Print &&real_call) {
   StreamCall s(stream);
   s.settle();
+  s.expect_flush(kUsualText);
   int ret = real_call();
   s.transferred(fn, ret < 0 ? 0 : static_cast<uint64_t>(ret), ret < 0 ? -static_cast<int64_t>(errno) : ret);
   return ret;
@@ -468,6 +497,7 @@ TAILRACE_HOOK int ungetc(int c, FILE *stream) {
   TAILRACE_HOOK int symbol parameters {                                                   \
     if ((stream)->_IO_write_ptr < (stream)->_IO_write_end) return REAL(symbol) arguments; \
     StreamCall s(stream, locking_of(#symbol));                                            \
+    s.expect_flush(1);                                                                    \
     int ret = REAL(symbol) arguments;                                                     \
     s.transferred_char(Fn::f_fputc, ret != EOF);                                          \
     return ret;                                                                           \
@@ -485,6 +515,7 @@ PUTC_HOOK(__overflow, (FILE * out, int c), (out, c), out)
 TAILRACE_HOOK int putw(int word, FILE *out) {
   StreamCall s(out);
   s.settle();
+  s.expect_flush(sizeof word);
   int ret = REAL(putw)(word, out);
   s.transferred(Fn::f_putw, sizeof word, ret == EOF ? -static_cast<int64_t>(errno) : static_cast<int64_t>(sizeof word));
   return ret;

@@ -16,6 +16,7 @@
 #include "hooks/seccomp.h"
 #include "linker/real.h"
 #include "session/reserve.h"
+#include "session/write_place.h"
 
 using namespace tailrace;
 
@@ -132,45 +133,59 @@ long on_fcntl(ARGUMENTS) {
   return ret;
 }
 
-#define TRANSFER_CALL(name, fn, at, count)                                                    \
+#define READ_CALL(name, fn, at, count)                                                        \
   long on_##name(ARGUMENTS) {                                                                 \
     Call call;                                                                                \
     long ret = REAL_CALL;                                                                     \
     if (call) record_transfer(call, Fn::fn, fd_in(a), at, static_cast<uint64_t>(count), ret); \
     return ret;                                                                               \
   }
+#define WRITE_CALL(name, fn, at, count, flags)                                                  \
+  long on_##name(ARGUMENTS) {                                                                   \
+    Call call;                                                                                  \
+    WritePlace place(call, fd_in(a), at, static_cast<int>(flags));                              \
+    long ret = REAL_CALL;                                                                       \
+    if (call) record_written(call, Fn::fn, fd_in(a), place, static_cast<uint64_t>(count), ret); \
+    return ret;                                                                                 \
+  }
 #define PARTS bytes_of(reinterpret_cast<const struct iovec *>(b), static_cast<uint64_t>(c), ret)
-TRANSFER_CALL(read, f_read, kHere, c)
-TRANSFER_CALL(write, f_write, kHere, c)
-TRANSFER_CALL(pread64, f_pread64, d, c)
-TRANSFER_CALL(pwrite64, f_pwrite64, d, c)
-TRANSFER_CALL(readv, f_readv, kHere, PARTS)
-TRANSFER_CALL(writev, f_writev, kHere, PARTS)
+// A negative offset is an error but for those of version 2.
+#define GIVEN_AT (d < 0 ? kNowhere : d)
+READ_CALL(read, f_read, kHere, c)
+WRITE_CALL(write, f_write, kHere, c, 0)
+READ_CALL(pread64, f_pread64, GIVEN_AT, c)
+WRITE_CALL(pwrite64, f_pwrite64, GIVEN_AT, c, 0)
+READ_CALL(readv, f_readv, kHere, PARTS)
+WRITE_CALL(writev, f_writev, kHere, PARTS, 0)
 // The kernel takes an offset in two words, and on 64-bit machines needs only the first.
-TRANSFER_CALL(preadv, f_preadv, d, PARTS)
-TRANSFER_CALL(pwritev, f_pwritev, d, PARTS)
-TRANSFER_CALL(preadv2, f_preadv2, d, PARTS)
-TRANSFER_CALL(pwritev2, f_pwritev2, d, PARTS)
+READ_CALL(preadv, f_preadv, GIVEN_AT, PARTS)
+WRITE_CALL(pwritev, f_pwritev, GIVEN_AT, PARTS, 0)
+READ_CALL(preadv2, f_preadv2, d, PARTS)
+WRITE_CALL(pwritev2, f_pwritev2, d, PARTS, f)
 
 const off64_t *offset_in(long word) { return reinterpret_cast<const off64_t *>(word); }
 
-#define COPY_CALL(name, fn, from, from_at, to, to_at, count)                                                \
-  long on_##name(ARGUMENTS) {                                                                               \
-    Call call;                                                                                              \
-    long ret = REAL_CALL;                                                                                   \
-    if (call && (ret >= 0 || errno != EFAULT)) {                                                            \
-      record_copy(call, Fn::fn, fd_in(from), from_at, fd_in(to), to_at, static_cast<uint64_t>(count), ret); \
-    }                                                                                                       \
-    return ret;                                                                                             \
+// `to_at`: the word of the pointer to the target's offset, 0 where it has none.
+#define COPY_CALL(name, fn, from, from_at, to, to_at, count)                        \
+  long on_##name(ARGUMENTS) {                                                       \
+    Call call;                                                                      \
+    WritePlace place(call, fd_in(to), (to_at) ? kNowhere : kHere);                  \
+    long ret = REAL_CALL;                                                           \
+    if (call && (ret >= 0 || errno != EFAULT)) {                                    \
+      CopyEnd target{fd_in(to), GIVEN(to_at), (to_at) ? nullptr : &place};          \
+      CopyEnd source{fd_in(from), GIVEN(from_at)};                                  \
+      record_copy(call, Fn::fn, source, target, static_cast<uint64_t>(count), ret); \
+    }                                                                               \
+    return ret;                                                                     \
   }
 #define GIVEN(word) given_offset(offset_in(word), ret)
-COPY_CALL(copy_file_range, f_copy_file_range, a, GIVEN(b), c, GIVEN(d), e)
-COPY_CALL(splice, f_splice, a, GIVEN(b), c, GIVEN(d), e)
-COPY_CALL(sendfile, f_sendfile, b, GIVEN(c), a, kHere, d)
+COPY_CALL(copy_file_range, f_copy_file_range, a, b, c, d, e)
+COPY_CALL(splice, f_splice, a, b, c, d, e)
+COPY_CALL(sendfile, f_sendfile, b, c, a, 0L, d)
 
 long on_io_submit(ARGUMENTS) {
   Call call;
-  if (call) expect_requests(b, reinterpret_cast<struct iocb **>(c));
+  if (call) expect_requests(call, b, reinterpret_cast<struct iocb **>(c));
   long ret = REAL_CALL;
   record_submit(call, result_of(ret));
   return ret;

@@ -255,11 +255,18 @@ OpenFile *resolve(int fd, const Opening &opening, bool own_position, NamedFile &
   }
   set_name(f, name);
   f->messages = found.messages;
-  f->append = (opening.flags & O_APPEND) != 0;
+  int flags = opening.flags;
+  if (!own_position && is_seekable(f)) {
+    long status = sys::call(SYS_fcntl, fd, F_GETFL);
+    flags = status < 0 ? 0 : static_cast<int>(status);
+  }
+  f->append = (flags & O_APPEND) != 0;
   f->position.store(0, std::memory_order_relaxed);
   f->own_since.store(own_position ? g_fork_generation.load() : 0, std::memory_order_relaxed);
   f->stream.store(nullptr, std::memory_order_relaxed);
   f->stream_pushed = 0;
+  f->stream_read_to = -1;
+  f->unplaced = {nullptr, nullptr, 0, 0, -1, -1};
   f->translates = false;
   f->references.store(1, std::memory_order_relaxed);
   f->hash.store(name.hash, std::memory_order_release);
@@ -321,6 +328,10 @@ bool name_message(OpenFile *socket, const struct sockaddr *other, socklen_t othe
   out.path_bytes = static_cast<uint32_t>(w.size());
   out.hash = recorded_hash(out.name(), out.identity);
   return true;
+}
+
+void file_shared(int fd) {
+  if (OpenFile *f = known_file_of(fd)) f->own_since.store(0, std::memory_order_relaxed);
 }
 
 void file_duplicated(int oldfd, int newfd) {
@@ -385,6 +396,14 @@ bool name_open_file(int fd, NamedFile &out) {
   out.path_bytes = static_cast<uint32_t>(bytes);
   return true;
 }
+
+static int64_t size_by(int dirfd, const char *path, int flags) {
+  struct statx s;
+  return sys::statx(dirfd, path, flags, STATX_SIZE, &s) == 0 ? static_cast<int64_t>(s.stx_size) : -1;
+}
+
+int64_t size_of_file(int fd) { return size_by(fd, "", AT_EMPTY_PATH); }
+int64_t size_of_file(const char *path) { return size_by(AT_FDCWD, path, 0); }
 
 void each_stream(void (*visit)(OpenFile *)) {
   for (uint32_t i = 1; i < g_slot_count.load(std::memory_order_relaxed); ++i) {

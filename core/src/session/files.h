@@ -54,9 +54,21 @@ class SharedIdentity {
 
 constexpr size_t kNameWords = 14;  // of a name that needs no memory of its own: 112 bytes
 
+// The records of a stream's bytes that wait in its buffer for the flush, which tells their offsets: the last one, from
+// which each leads to the one before (hooks/stream.cc).
+struct Unplaced {
+  Slot *last;
+  SegmentHeader *segment;
+  uint32_t epoch;      // in another one of the segment the records are gone
+  int pid;             // a forked child has neither
+  int64_t flushed_to;  // where the stream's last flush ended; -1: not known
+  int64_t end_before;  // end_of_writing() before all streams are flushed; -1: it was not asked
+};
+
 // An open file description (open(2)): what dup'd descriptors share.
 struct OpenFile {
   std::atomic<uint64_t> hash;  // fhash; 0 while free
+  // Where the next byte goes, while only this process has it; else where its last call left it.
   std::atomic<int64_t> position;
   // The fork generation in which only this process had the position; another process may have moved it since.
   std::atomic<uint32_t> own_since;
@@ -70,6 +82,8 @@ struct OpenFile {
   int64_t stream_unread;
   int64_t stream_unwritten;
   int64_t stream_pushed;
+  int64_t stream_read_to;  // where in the file its read buffer ends; -1: not known
+  Unplaced unplaced;
   bool translates;  // fopen's ",ccs=": what is written is not what the locale makes of it
   std::atomic<uint32_t> next_free;
   // The name, as words: they are copied one by one, since another thread may replace them.
@@ -103,6 +117,8 @@ bool file_opened(int fd, const Opening &opening, NamedFile &name);
 void socket_changed(int fd, const struct sockaddr *target, socklen_t target_bytes);
 // The name of a datagram socket for a message to or from `other`. False when it is none.
 bool name_message(OpenFile *socket, const struct sockaddr *other, socklen_t other_bytes, NamedFile &out);
+// The descriptor was given to another process, which may move its position from now on.
+void file_shared(int fd);
 // newfd is now a duplicate of oldfd.
 void file_duplicated(int oldfd, int newfd);
 // Before close(2): empties the entry. take_file() writes the file, if it was known, to `out`, for the record of the close.
@@ -118,13 +134,18 @@ long copy_name(OpenFile *file, uint64_t hash, char *path, size_t size, FileIdent
 // Incremented by a fork: from then on another process may move the positions of all open files.
 extern std::atomic<uint32_t> g_fork_generation;
 
-inline bool position_is_own(const OpenFile *f) {
-  return f->own_since.load(std::memory_order_relaxed) == g_fork_generation.load(std::memory_order_relaxed) &&
-         !f->append;
+// Whether no other process has the open file description.
+inline bool is_exclusive(const OpenFile *f) {
+  return f->own_since.load(std::memory_order_relaxed) == g_fork_generation.load(std::memory_order_relaxed);
 }
+inline bool position_is_own(const OpenFile *f) { return is_exclusive(f) && !f->append; }
 inline bool is_seekable(const OpenFile *f) {
   return f->identity.type() == FileType::kRegular || f->identity.type() == FileType::kBlock;
 }
+
+// The size that the kernel has of an open file, or of the one at `path`; -1 where there is none.
+int64_t size_of_file(int fd);
+int64_t size_of_file(const char *path);
 
 // Calls visit(file) for every open file that has a stream.
 void each_stream(void (*visit)(OpenFile *));

@@ -10,6 +10,7 @@
 #include "session/region.h"
 #include "session/segment.h"
 #include "session/stacks.h"
+#include "session/write_place.h"
 
 namespace tailrace {
 namespace {
@@ -146,20 +147,21 @@ inline Slot *commit(Thread *t, const Event &e, uint64_t t0, const FileSource &a,
 }
 
 // Advances the descriptor's position by the bytes of a call and returns where they began.
-inline int64_t take_position(OpenFile *f, int fd, int64_t moved) {
+inline int64_t take_position(OpenFile *f, int fd, int64_t moved, Fn fn) {
   if (!is_seekable(f)) return -1;
   if (__builtin_expect(position_is_own(f), 1)) {
     return moved > 0 ? f->position.fetch_add(moved, std::memory_order_relaxed)
                      : f->position.load(std::memory_order_relaxed);
   }
+  if (function(fn).direction == Direction::W) return begin_of_written(f, fd, moved, -1, true);
   // Shared with another process, or appending: only the kernel has the position.
   int64_t now = sys::lseek(fd, 0, SEEK_CUR);
   return now < 0 ? -1 : now - moved;
 }
 
-inline int64_t offset_for(OpenFile *f, int fd, int64_t at, int64_t ret) {
+inline int64_t offset_for(OpenFile *f, int fd, int64_t at, int64_t ret, Fn fn) {
   if (at == kNowhere) return -1;
-  return at == kHere ? take_position(f, fd, ret > 0 ? ret : 0) : at;
+  return at == kHere ? take_position(f, fd, ret > 0 ? ret : 0, fn) : at;
 }
 
 }  // namespace
@@ -172,27 +174,43 @@ void record_transfer(const Call &call, Fn fn, int fd, int64_t at, uint64_t count
   Event e{fn, 0, 0, -1, count, result};
   if (f) {
     e.file = f->hash.load(std::memory_order_relaxed);
-    e.offset = offset_for(f, fd, at, result);
+    e.offset = offset_for(f, fd, at, result, fn);
   }
   commit(t, e, call.t0(), {f, nullptr}, {});
 }
 
-void record_copy(const Call &call, Fn fn, int from_fd, int64_t from_at, int to_fd, int64_t to_at, uint64_t count,
-                 int64_t ret) {
+void record_written(const Call &call, Fn fn, int fd, const WritePlace &place, uint64_t count, int64_t ret) {
   int64_t result = result_of(ret);
   Thread *t = call.thread();
   if (!t) return;
-  OpenFile *from = file_of(from_fd), *to = file_of(to_fd);
+  OpenFile *f = file_of(fd);
   Event e{fn, 0, 0, -1, count, result};
-  if (from) {
-    e.file = from->hash.load(std::memory_order_relaxed);
-    e.offset = offset_for(from, from_fd, from_at, result);
+  if (f) {
+    e.file = f->hash.load(std::memory_order_relaxed);
+    e.offset = place.after(f, fd, result > 0 ? result : 0);
   }
-  if (to) {
-    e.file2 = to->hash.load(std::memory_order_relaxed);
-    offset_for(to, to_fd, to_at, result);
+  commit(t, e, call.t0(), {f, nullptr}, {});
+}
+
+void record_copy(const Call &call, Fn fn, const CopyEnd &from, const CopyEnd &to, uint64_t count, int64_t ret) {
+  int64_t result = result_of(ret);
+  Thread *t = call.thread();
+  if (!t) return;
+  OpenFile *source = file_of(from.fd), *target = file_of(to.fd);
+  Event e{fn, 0, 0, -1, count, result};
+  if (source) {
+    e.file = source->hash.load(std::memory_order_relaxed);
+    e.offset = offset_for(source, from.fd, from.at, result, Fn::f_read);
   }
-  commit(t, e, call.t0(), {from, nullptr}, {to, nullptr});
+  char text[32];
+  Writer members(text, sizeof text);
+  if (target) {
+    e.file2 = target->hash.load(std::memory_order_relaxed);
+    const int64_t at = to.place ? to.place->after(target, to.fd, result > 0 ? result : 0)
+                                : offset_for(target, to.fd, to.at, result, Fn::f_write);
+    if (at >= 0 && result > 0) members << "\"offset2\":", members.number(at);
+  }
+  commit(t, e, call.t0(), {source, nullptr}, {target, nullptr}, 0, members.view());
 }
 
 void record_fd(const Call &call, Fn fn, int fd, int64_t ret, uint64_t count, int64_t offset, uint64_t file2) {
@@ -204,9 +222,9 @@ void record_fd(const Call &call, Fn fn, int fd, int64_t ret, uint64_t count, int
   commit(t, e, call.t0(), {f, nullptr}, {});
 }
 
-void record_file(const Call &call, const Event &event, OpenFile *file) {
+Slot *record_file(const Call &call, const Event &event, OpenFile *file) {
   Thread *t = call.thread();
-  if (t) commit(t, event, call.t0(), {file, nullptr}, {});
+  return t ? commit(t, event, call.t0(), {file, nullptr}, {}) : nullptr;
 }
 
 void record_path(const Call &call, Event event, const NamedFile *a, const NamedFile *b) {

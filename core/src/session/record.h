@@ -54,14 +54,23 @@ inline int64_t result_of(int64_t ret) { return ret < 0 ? -static_cast<int64_t>(e
 
 // Bytes moved through a descriptor: `at` is kHere or an explicit offset.
 void record_transfer(const Call &call, Fn fn, int fd, int64_t at, uint64_t count, int64_t ret);
-// Bytes copied from one descriptor to another; an offset is kHere or where the bytes were read from.
-void record_copy(const Call &call, Fn fn, int from_fd, int64_t from_at, int to_fd, int64_t to_at, uint64_t count,
-                 int64_t ret);
+// Bytes written through a descriptor (session/write_place.h).
+class WritePlace;
+void record_written(const Call &call, Fn fn, int fd, const WritePlace &place, uint64_t count, int64_t ret);
+// Bytes copied from one descriptor to another. The offset of an end is kHere, kNowhere or where its first byte is; that of
+// the target may be what `place` finds.
+struct CopyEnd {
+  int fd;
+  int64_t at;
+  const WritePlace *place = nullptr;
+};
+void record_copy(const Call &call, Fn fn, const CopyEnd &from, const CopyEnd &to, uint64_t count, int64_t ret);
 // A call on a descriptor.
 void record_fd(const Call &call, Fn fn, int fd, int64_t ret, uint64_t count = 0, int64_t offset = -1,
                uint64_t file2 = 0);
-// A call on an open file that the hook looked up itself.
-void record_file(const Call &call, const Event &event, OpenFile *file);
+// A call on an open file that the hook looked up itself. Returns its slot, which may be amended as long as the thread's
+// segment and epoch are the same; null: it was passed on, or there was no room.
+Slot *record_file(const Call &call, const Event &event, OpenFile *file);
 // A call that names one or two files; b may be null.
 void record_path(const Call &call, Event event, const NamedFile *a, const NamedFile *b = nullptr);
 // A call of a layer (layers/layers.h) that ended at `t1`; `members` are further args of its line, as JSON members.
