@@ -81,6 +81,7 @@ uint64_t second_file(const Slot &slot, const Function &f) {
     case Shape::kObject:
     case Shape::kRegion:
     case Shape::kLock:
+    case Shape::kAllocate:
     case Shape::kExec: return 0;
     default: return slot.file2;
   }
@@ -118,7 +119,7 @@ void add_times(LineFields &fields, uint64_t start_ns, uint64_t duration, int64_t
 
 int64_t offset_of(const Slot &slot, const Function &f) {
   const bool has_offset = f.direction != Direction::N || f.shape == Shape::kMap || f.shape == Shape::kRange ||
-                          f.shape == Shape::kLock || f.shape == Shape::kSeek;
+                          f.shape == Shape::kAllocate || f.shape == Shape::kLock || f.shape == Shape::kSeek;
   return has_offset ? slot.offset : -1;
 }
 
@@ -128,6 +129,10 @@ void add_event_args(LineFields &fields, const Slot &slot, const Function &f, int
   switch (f.shape) {
     case Shape::kOpen: fields.add(LineField::kFlags, count); break;
     case Shape::kRange: fields.add(LineField::kCount, count); break;
+    case Shape::kAllocate:
+      if (slot.file2) fields.add(LineField::kFlags, static_cast<int32_t>(slot.file2));
+      fields.add(LineField::kCount, count);
+      break;
     case Shape::kLock:
       if (!slot.file2) break;
       fields.add(LineField::kFlags, static_cast<int64_t>(slot.file2));

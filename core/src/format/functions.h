@@ -19,7 +19,7 @@ enum Bit : uint32_t {
   kOpens = 1U << 0,      // opens a file, by `flags`
   kMakes = 1U << 1,      // creates a file, whatever its flags are
   kCreat = 1U << 2,      // truncates a file, whatever its flags are
-  kTruncates = 1U << 3,  // to `offset` bytes
+  kTruncates = 1U << 3,  // to `offset` bytes, which cuts off `count`
   kMaps = 1U << 4,       // munmap and msync end or write back what was stored through a mapping
   kMoves = 1U << 5,
   kLinks = 1U << 6,
@@ -35,8 +35,9 @@ enum Bit : uint32_t {
   kChannel = 1U << 15,  // pipe or socket
   kLibc = 1U << 16,     // files of libc's own, which have no name for the program
   // of an event name, above the bits that the reader adds (core/native/accesses.h)
-  kNew = 1U << 21,       // makes a file that did not exist before
-  kNameless = 1U << 22,  // and that has no name
+  kNew = 1U << 21,        // makes a file that did not exist before
+  kNameless = 1U << 22,   // and that has no name
+  kAllocates = 1U << 26,  // blocks of `count` bytes at `offset`, or does with them what `flags` says (fallocate(2))
   // of a category, above them too
   kBuffered = 1U << 23,     // streams of the C library: most calls stay in the process
   kApplication = 1U << 25,  // the program's own events and its GPU's: their names have no other meaning
@@ -121,6 +122,7 @@ enum class Shape : uint8_t {
   kMessages,  // as kTransfer, ret is file2
   kDone,      // as kTransfer, ret is 0
   kRange,     // offset, count, ret: moves no bytes
+  kAllocate,  // as kRange; flags are file2, left out where they are 0
   kLock,      // offset, count, flags and ret; flags is file2, and without it they are left out
   kLibc,      // size (absent: unknown) and ret, which stands in count; file2 is 1 where the size is unknown
   kRing,      // as kTransfer; file2 is 1 where the result is unknown

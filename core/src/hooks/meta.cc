@@ -299,8 +299,25 @@ NAMED_HOOK(mkdirat, (int dir, const char *path, mode_t mode), (dir, path, mode),
 SYMLINK_HOOK(symlink, (const char *target, const char *path), (target, path), AT_FDCWD)
 SYMLINK_HOOK(symlinkat, (const char *target, int dir, const char *path), (target, dir, path), dir)
 
-NAMED_HOOK(truncate, (const char *path, off_t size), (path, size), AT_FDCWD, path, Lookup::kFollow)
-NAMED_HOOK(truncate64, (const char *path, off64_t size), (path, size), AT_FDCWD, path, Lookup::kFollow)
+// The file has the name that an open of it gets: the path may be a link, or one of /proc/self/fd.
+#define TRUNCATE_HOOK(symbol, offset)                                     \
+  TAILRACE_HOOK int symbol(const char *path, offset size) noexcept {      \
+    Call call;                                                            \
+    const int64_t before = call ? size_of_file(path) : 0;                 \
+    int ret = REAL(symbol)(path, size);                                   \
+    if (!call || !is_readable(path, ret)) return ret;                     \
+    Event e{Fn::f_##symbol, 0, 0, size, cut_off(before, size, ret), ret}; \
+    e.ret = result_of(ret);                                               \
+    NamedFile file;                                                       \
+    if (ret == 0)                                                         \
+      name_file_as_opened(path, file);                                    \
+    else                                                                  \
+      name_file(AT_FDCWD, path, Lookup::kNot, file);                      \
+    record_path(call, e, &file);                                          \
+    return ret;                                                           \
+  }
+TRUNCATE_HOOK(truncate, off_t)
+TRUNCATE_HOOK(truncate64, off64_t)
 
 #define READLINK_HOOK(symbol, parameters, arguments, dirfd)                  \
   TAILRACE_HOOK ssize_t symbol parameters noexcept {                         \

@@ -1,5 +1,5 @@
-// Hooks: calls about the blocks of a file (allocate, write back, read ahead), and locks. They move no bytes; the range, if
-// there is one, is in `offset` and `count`. A lock's kind is that of flock(2), also where another call takes it.
+// Hooks: calls about the blocks of a file (allocate, cut off, write back, read ahead), and locks. They move no bytes; the
+// range, if there is one, is in `offset` and `count`. A lock's kind is that of flock(2), also where another call takes it.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -76,8 +76,17 @@ void record_lock(const Call &call, Fn fn, int fd, int command, const struct floc
 FD_HOOK(fsync, (int fd), (fd))
 FD_HOOK(fdatasync, (int fd), (fd))
 FD_HOOK(syncfs, (int fd) noexcept, (fd))
-FD_HOOK(ftruncate, (int fd, off_t size) noexcept, (fd, size))
-FD_HOOK(ftruncate64, (int fd, off64_t size) noexcept, (fd, size))
+
+#define FTRUNCATE_HOOK(symbol, offset_type)                                     \
+  TAILRACE_HOOK int symbol(int fd, offset_type size) noexcept {                 \
+    Call call;                                                                  \
+    const int64_t before = call ? size_of_file(fd) : 0;                         \
+    int ret = REAL(symbol)(fd, size);                                           \
+    record_fd(call, Fn::f_##symbol, fd, ret, cut_off(before, size, ret), size); \
+    return ret;                                                                 \
+  }
+FTRUNCATE_HOOK(ftruncate, off_t)
+FTRUNCATE_HOOK(ftruncate64, off64_t)
 
 TAILRACE_HOOK int flock(int fd, int operation) noexcept {
   Call call;
@@ -109,8 +118,16 @@ TAILRACE_HOOK void sync() noexcept {
     record_fd(call, Fn::f_##symbol, fd, ret, static_cast<uint64_t>(n), at); \
     return ret;                                                             \
   }
-RANGE_HOOK(int, fallocate, (int fd, int mode, off_t at, off_t n), (fd, mode, at, n))
-RANGE_HOOK(int, fallocate64, (int fd, int mode, off64_t at, off64_t n), (fd, mode, at, n))
+
+#define FALLOCATE_HOOK(symbol, offset)                                                                   \
+  TAILRACE_HOOK int symbol(int fd, int mode, offset at, offset n) {                                      \
+    Call call;                                                                                           \
+    int ret = REAL(symbol)(fd, mode, at, n);                                                             \
+    record_fd(call, Fn::f_##symbol, fd, ret, static_cast<uint64_t>(n), at, static_cast<uint64_t>(mode)); \
+    return ret;                                                                                          \
+  }
+FALLOCATE_HOOK(fallocate, off_t)
+FALLOCATE_HOOK(fallocate64, off64_t)
 RANGE_HOOK(int, sync_file_range, (int fd, off64_t at, off64_t n, unsigned flags), (fd, at, n, flags))
 RANGE_HOOK(ssize_t, readahead, (int fd, off64_t at, size_t n) noexcept, (fd, at, n))
 
