@@ -107,8 +107,8 @@ class Run(Events):
         """The rows of `find_files`, without pandas. Raises QueryError likewise."""
         return self._file_names.rows(name)
 
-    def _choose_files(self, names: Sequence[conditions.Wanted]) -> conditions.Files:
-        return self._file_names.choose(names)
+    def _choose_files(self, names: Sequence[conditions.Wanted], may_lack: bool = False) -> conditions.Files:
+        return self._file_names.choose(names, may_lack)
 
     # ---- tasks ----
 

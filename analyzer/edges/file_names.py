@@ -13,7 +13,9 @@ order, and the first kind that is there counts:
 
 Invariants: a pattern (`*`, `?`, `[...]`; `*` crosses `/`) also finds the name that equals it. A name that only calls
 without a file have (a failed open) is found in the events, since the edge table doesn't have it; a name that nothing
-has is an error, never an empty result.
+has is an error, never an empty result. A name is asked for as Python has a file's, with surrogates for bytes that are
+not text; the trace has U+FFFD for bytes that are not UTF-8, so that a name with such finds all files that differ in
+them alone.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailrace.analyzer.edges import name_table
 from tailrace.analyzer.edges.name_table import NameTable
@@ -97,9 +99,9 @@ class FileNames:
         found = [path for name in names for path in (self._found(name) or self._found_unmet(name)).names]
         return np.array(sorted({code for path in found for code in self.codes.get(path, ())}), dtype=np.int64)
 
-    def choose(self, names: Sequence[Wanted]) -> Files:
+    def choose(self, names: Sequence[Wanted], may_lack: bool = False) -> Files:
         """The predicate on events for names and patterns; "" chooses calls without a name. Raises QueryError when no
-        event has one of them."""
+        event has one of them, unless it `may_lack`."""
         chosen_codes, chosen, patterns = set[int](), set[str](), list[str]()
         for name in names:
             if name == "":
@@ -107,7 +109,9 @@ class FileNames:
             wanted = name if isinstance(name, Glob) else str(name)
             found = self._found(wanted)
             if isinstance(wanted, Glob):
-                patterns += self._patterns(wanted)
+                patterns += [one for spelling in _spellings(wanted) for one in self._patterns(spelling)]
+            if found is None and may_lack:
+                found = self._search(wanted, self._unmet()) or Found((), WHOLE)
             if found is None:
                 found = self._found_unmet(wanted)
             chosen.update(found.names)
@@ -125,8 +129,11 @@ class FileNames:
             len(self.codes) <= name_table.MOST,
         )
 
+    def _search(self, name: str | Glob, names: Collection[str]) -> Found | None:
+        return next((found for spelling in _spellings(name) if (found := search(spelling, names, self._cwd))), None)
+
     def _found(self, name: str | Glob) -> Found | None:
-        found = search(name, self.codes, self._cwd)
+        found = self._search(name, self.codes)
         if isinstance(name, Glob) or (found and not self._are_links(found)):
             return found
         target = self._followed(name)
@@ -134,7 +141,7 @@ class FileNames:
 
     def _found_unmet(self, name: str | Glob) -> Found:
         unmet = self._unmet()
-        found = search(name, unmet, self._cwd)
+        found = self._search(name, unmet)
         if found:
             return found
         if isinstance(name, Glob):
@@ -166,6 +173,17 @@ class FileNames:
             by_end.setdefault(_end(path), []).append(path)
         ends = difflib.get_close_matches(_end(name), by_end, n=NEAREST, cutoff=0.5)
         return [path for end in ends for path in sorted(by_end[end])][:NEAREST]
+
+
+def _spellings(name: str | Glob) -> list[Any]:
+    """A name as it was given, and as the trace has it if its characters stand for bytes of the system's encoding."""
+    text = name.pattern if isinstance(name, Glob) else name
+    try:
+        found = os.fsencode(text)
+    except UnicodeEncodeError:  # text of another encoding than the system's
+        found = text.encode("utf-8", "surrogateescape")
+    spellings = list(dict.fromkeys((text, found.decode("utf-8", "replace"))))
+    return [Glob(one) for one in spellings] if isinstance(name, Glob) else list(spellings)
 
 
 def search(name: str | Glob, names: Collection[str], cwd: str = "") -> Found | None:
