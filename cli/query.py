@@ -216,10 +216,10 @@ def _write_rows(asked: _Asked, sort: str | None, limit: int | None, where: dict[
         if found is None:
             return False
         _say_what_is_summed(found.totals, 0, found.left_out)
-        rows, events = found.rows, found.events
+        rows, some = found.rows, found.some
     else:
-        events = sum(row[-1] for row in rows)
-    if not events:
+        some = any(row[-1] for row in rows)
+    if not some:
         _say_nothing(where)
     rows = query.sorted_rows(rows, names, sort)[:limit]
     PLAIN_FORMS[form](names, rows, asked.unit)
@@ -312,7 +312,7 @@ def _pieces(asked: _Asked, sort: str | None, limit: int | None, where: dict[str,
     table = query.aggregate(asked.run, asked.names, list(dict.fromkeys([*wanted, count])), **where)
     told = table.attrs
     _say_what_is_summed(told.get("totals", 0), told.get("shared", 0), told.get("left_out", ()))
-    if table.empty or (not asked.names and table[count.label].iat[0] == 0):
+    if table.empty or (not asked.names and not table.iloc[0].fillna(0).any()):
         _say_nothing(where)
     if count not in wanted:
         table = table.drop(columns=query.labels([key.label for key in asked.keys], [count])[-1])

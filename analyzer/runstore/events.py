@@ -47,7 +47,7 @@ _OWN = [name for name in _COLUMNS if name in schema.BY_NAME]
 def write(run: AnalyzedRun, entry: Entry, place: Path) -> int:
     """Writes the events of a run to a part, and returns how many rows they are. Raises RunError, OSError."""
     tags = sorted(name for name in getattr(run, "columns", ()) if name.startswith(schema.TAG_PREFIX))
-    tasks = run.parts([*_OWN, *tags])
+    tasks = run.parts([*_OWN, *tags], ends=True)
     return write_batches(place, (_table(frame, tags, entry) for frame in engine.stream(tasks)))
 
 

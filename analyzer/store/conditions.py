@@ -75,6 +75,7 @@ class AllOf:
 
 
 Wanted = str | int | Glob | Between | Not
+_ENDS = ("r", "w")
 Ranges = tuple[str, list[tuple[int, int]], bool]
 """A column of numbers, ranges that its values may be in, ends included, and whether they may be null."""
 _LEAST, _MOST = -(2**63), 2**63 - 1
@@ -94,7 +95,7 @@ class Files:
     uses: tuple[tuple[str, int, int], ...] = ()
     few: bool = False
 
-    NAMES: ClassVar = ("path", "file", "path2", "file2")
+    NAMES: ClassVar = ("path", "file", "path2", "file2", "dir")
     COLUMNS: ClassVar = (*NAMES, "ts", "dur", "cat")
 
     @property
@@ -106,25 +107,25 @@ class Files:
         """Whether `fits` can tell: by names and identities alone, without the times of calls."""
         return self.few and not self.uses
 
-    def fits(self, path: SqlValue, file: SqlValue, path2: SqlValue, file2: SqlValue) -> bool:
+    def fits(self, path: SqlValue, file: SqlValue, path2: SqlValue, file2: SqlValue, direction: SqlValue) -> bool:
         """`rows` for one call, None: null."""
         if self.unnamed and path is None:
             return True
         named = self._named
-        return any(
-            fits(name, named) if identity is None else identity in self.identities
-            for identity, name in ((file, path), (file2, path2))
-        )
+        # The second file of an end of a copy is the other end's.
+        files = ((file, path),) if direction in _ENDS else ((file, path), (file2, path2))
+        return any(fits(name, named) if identity is None else identity in self.identities for identity, name in files)
 
     def rows(self, frame: pd.DataFrame) -> Bools:
         """Whether each row is a call on one of these files."""
         named = self._named
         keep = np.zeros(len(frame), dtype=bool)
-        for file, path in (("file", "path"), ("file2", "path2")):
-            keep |= _matches(frame[file], tuple(self.identities))
-            keep |= frame[file].isna().to_numpy() & _matches(frame[path], named)
+        every = np.ones(len(frame), dtype=bool)
+        for file, path, of in (("file", "path", every), ("file2", "path2", ~_matches(frame["dir"], _ENDS))):
+            keep |= of & _matches(frame[file], tuple(self.identities))
+            keep |= of & frame[file].isna().to_numpy() & _matches(frame[path], named)
             for identity, since, until in self.uses:
-                mine = np.flatnonzero(_matches(frame[file], (identity,)))
+                mine = np.flatnonzero(of & _matches(frame[file], (identity,)))
                 when = frame["ts"].to_numpy()[mine]
                 above = frame["cat"].iloc[mine].isin(schema.UPPER_LAYERS).to_numpy()  # begins before the open in it
                 when = when + np.where(above, frame["dur"].to_numpy()[mine], 0)
@@ -170,7 +171,7 @@ class Where:
         if self.t1 is not None:
             numbers.append(("ts", _between(Between(None, self.t1)), False))
         if self.needs_each:
-            numbers.append(("lines", [(1, 1)], False))
+            numbers.append(("lines", [(0, 1)], False))
         return numbers
 
     @property
@@ -203,7 +204,7 @@ class Where:
         for name, wanted in self.values:
             keep &= _matches(frame[name], wanted)
             if _needs_each(name, wanted):
-                keep &= frame["lines"].to_numpy() == 1
+                keep &= frame["lines"].to_numpy() <= 1
         if self.files is not None:
             keep &= self.files.rows(frame)
         if self.without is not None:
@@ -218,12 +219,9 @@ def ends(frame: pd.DataFrame) -> Ints:
 
 
 def named(wanted: Iterable[Wanted]) -> list[str | int | Glob]:
-    """The values and patterns in them, which should exist."""
-    found: list[str | int | Glob] = []
-    for one in wanted:
-        values = one.values if isinstance(one, Not) else () if isinstance(one, Between) else (one,)
-        found += [value for value in values if value != ""]
-    return found
+    """The values and patterns in them, which should exist. What is left out need not: leaving out what is not there
+    leaves all."""
+    return [one for one in wanted if not isinstance(one, Not | Between) and one != ""]
 
 
 def all_plain(wanted: Iterable[Wanted]) -> bool:

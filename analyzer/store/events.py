@@ -51,8 +51,9 @@ class Events(Tables, ABC):
                 names, as the first or the second file of a call.
 
         Returns:
-            dask.dataframe.DataFrame, one row per event, dtypes as in tailrace.analyzer.store.schema (text is a
-            category, its categories unknown to Dask; group with observed=True). Rows of one file keep its order.
+            dask.dataframe.DataFrame, one row per event, of a copy from file to file two (docs/tables.md), dtypes as in
+            tailrace.analyzer.store.schema (text is a category, its categories unknown to Dask; group with
+            observed=True). Rows of one file keep its order.
             Bytes and times of calls above libc (`schema.UPPER_LAYERS`: HDF5, MPIIO) are in those of the system calls
             below them, too: sum the rows of one layer, as ~events["cat"].isin(UPPER_LAYERS) picks them.
             A block that is damaged, or has fewer events than its header promises, is left out and named by `problems`
@@ -77,11 +78,14 @@ class Events(Tables, ABC):
         t0: int | None = None,
         t1: int | None = None,
         blocks: list[partitions.Block] | None = None,
+        ends: bool = False,
         **where: Any,
     ) -> list[loader.Part]:
         """The rows of `events` as functions without arguments that read a partition each, for `engine.compute` and
-        `engine.stream`; none where no block can hold a matching event. blocks: only those of these blocks."""
-        return loader.parts(self._catalogue, *self._reading(columns, t0, t1, where), mount_rows(self.meta), blocks)
+        `engine.stream`; none where no block can hold a matching event. blocks: only those of these blocks. Without
+        `ends` a copy from file to file is one row: its `dir` is rw."""
+        found = self._reading(columns, t0, t1, where)
+        return loader.parts(self._catalogue, *found, mount_rows(self.meta), blocks, ends)
 
     def counts(
         self, by: Sequence[str] = (), *, t0: int | None = None, t1: int | None = None, **where: Any
@@ -247,9 +251,10 @@ class Events(Tables, ABC):
         wanted = [one for several in paths for one in several]
         unwanted = [value for one in wanted if isinstance(one, conditions.Not) for value in one.values]
         names = [one for one in wanted if not isinstance(one, conditions.Not)]
-        files, without = (self._choose_files(some) if some else None for some in (names, unwanted))
+        files = self._choose_files(names) if names else None
+        without = self._choose_files(unwanted, may_lack=True) if unwanted else None
         return replace(predicates, values=values, files=files, without=without)
 
     @abstractmethod
-    def _choose_files(self, names: Sequence[conditions.Wanted]) -> conditions.Files:
-        """The files that have one of these names."""
+    def _choose_files(self, names: Sequence[conditions.Wanted], may_lack: bool = False) -> conditions.Files:
+        """The files that have one of these names. Raises QueryError where one is not there, unless it `may_lack`."""

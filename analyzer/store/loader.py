@@ -59,6 +59,8 @@ class Reading:
     columns: tuple[str, ...]
     predicates: Where
     mounts: tuple[Mount, ...]
+    ends: bool = False
+    """Whether a copy from file to file is two rows (docs/tables.md), as the reader's sums and tuples always have it."""
     opened_in: tuple[str, int] = field(default_factory=_here)
     """The process that opened the run, and shows what was left out."""
 
@@ -77,21 +79,31 @@ def read_partition(part: Partition, columns: Sequence[str] | None = None, *, rea
     return schema.frame_of(read_batch(part, columns, reading=reading))
 
 
+def _of_ends(needed: Sequence[str]) -> Sequence[str]:
+    """The columns that the reader needs to make two rows of a copy."""
+    return ("dir", "offset", "offset2") if {"offset", "offset2"} & set(needed) else ("dir",)
+
+
 def read_batch(part: Partition, columns: Sequence[str] | None = None, *, reading: Reading) -> pa.RecordBatch:
     """The rows of `read_partition` as the native reader has them."""
     wanted = list(reading.columns if columns is None else columns)
     predicates = reading.predicates
     needed = list(dict.fromkeys([*wanted, *predicates.columns()]))
-    recorded = list(dict.fromkeys(map(caller_columns.recorded, needed)))
+    of_ends = _of_ends(needed) if reading.ends else ()
+    recorded = list(dict.fromkeys([*map(caller_columns.recorded, needed), *of_ends]))
 
-    def read(places: _Places) -> list[pa.RecordBatch]:
-        return [pa.record_batch(_native.read_files(places, recorded, list(reading.mounts)))] if places else []
+    def read(places: _Places) -> list[tuple[pa.RecordBatch, int]]:
+        if not places:
+            return []
+        found = _native.read_files(places, recorded, list(reading.mounts), reading.ends)
+        return [(pa.record_batch(found), found.events)]
 
     batches, promised = _attempted(part, len(needed), reading, read)
     if not batches:
         return schema.empty_batch(wanted)
-    batch = caller_columns.added(batches[0], _opens(part)) if schema.CALLER.name in needed else batches[0]
-    _check_number(part, batch.num_rows, promised)
+    batch, events = batches[0]
+    batch = caller_columns.added(batch, _opens(part)) if schema.CALLER.name in needed else batch
+    _check_number(part, events, promised)
     if predicates != Where():
         keep = predicates.keeps(schema.frame_of(batch.select(predicates.columns())))
         batch = batch if keep.all() else batch.filter(pa.array(keep))
@@ -266,17 +278,14 @@ def parts(
     predicates: Where,
     mounts: Sequence[Mount],
     found: list[Block] | None = None,
+    ends: bool = False,
 ) -> list[Part]:
     """The matching events as tasks that read a partition each; none where no block can hold one. found: these blocks
-    only. Raises QueryError on an unknown column."""
+    only; ends: as in `Reading`. Raises QueryError on an unknown column."""
     cut = partitions.partitions(catalogue, predicates) if found is None else partitions.cut(catalogue, found)
-    return _tasks(cut, columns, predicates, mounts)
-
-
-def _tasks(cut: list[Partition], columns: Sequence[str], predicates: Where, mounts: Sequence[Mount]) -> list[Part]:
     for name in columns:
         schema.column(name)
-    reading = Reading(tuple(dict.fromkeys(columns)), predicates, tuple(mounts))
+    reading = Reading(tuple(dict.fromkeys(columns)), predicates, tuple(mounts), ends)
     return [partial(read_partition, part, reading=reading) for part in cut]
 
 
@@ -290,7 +299,7 @@ def read(catalogue: Catalogue, columns: Sequence[str], predicates: Where, mounts
     cut = partitions.cut(catalogue, partitions.blocks(catalogue, predicates), None if remote else JOINED_RAW_BYTES)
     if not cut:
         return schema.empty_frame(names)
-    reading = Reading(tuple(names), predicates, tuple(mounts))
+    reading = Reading(tuple(names), predicates, tuple(mounts), ends=True)
     known = sum(file.events for part in cut for file in part) if predicates == Where() else 0
     tasks = [partial(read_batch, part, reading=reading) for part in cut]
     return joined(engine.stream(tasks, len(tasks) if remote else engine.cores() + 1), names, known)
@@ -305,7 +314,7 @@ def frame(catalogue: Catalogue, columns: Sequence[str], predicates: Where, mount
     meta = schema.empty_frame(names)
     meta = clear_known_categories(meta, cols=[name for name in names if schema.column(name).kind == schema.TEXT])
     cut = partitions.partitions(catalogue, predicates) or [()]
-    one = partial(_read_or_empty, reading=Reading(names, predicates, tuple(mounts)))
+    one = partial(_read_or_empty, reading=Reading(names, predicates, tuple(mounts), ends=True))
     return dd.from_map(one, cut, meta=meta, label="tailrace-events", enforce_metadata=False)
 
 

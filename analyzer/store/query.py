@@ -16,6 +16,10 @@ A line of totals stands for several events (`lines`): `count` counts these, and 
 A sum counts a byte once. The calls of HDF5 and MPI-IO (`schema.UPPER_LAYERS`) are recorded again as the system calls
 below them, so a sum or mean of `figures.LAYERED` is of the system calls, and of one layer where only its calls were
 asked for (by category, name, object). `--by cat` or `--by name` keeps the layers apart; a sum over several is refused.
+
+A copy from file to file by one call (copy_file_range, sendfile, FICLONE) is two rows: what it read of the one file, and
+what it wrote to the other. The second one is no event (`lines` is 0), and no figure has its `schema.OF_CALL`: so a sum
+over all rows has the call once, with the bytes that it read and those that it wrote.
 """
 
 from __future__ import annotations
@@ -160,7 +164,7 @@ def _aggregate(
     by = [key.slot for key in keys]
     plain = all(key.kind == group_keys.COLUMN for key in keys)
     known = run.counts(by, **where) if plain and all(a == COUNT for a in aggregates) else None
-    parts = run.parts(columns=columns, blocks=None if known is None else known.rest, **where)
+    parts = run.parts(columns=columns, blocks=None if known is None else known.rest, ends=True, **where)
     found = engine.compute([partial(_partial, part, tuple(keys), tuple(aggregates)) for part in parts])
     folded = [pd.DataFrame() if known is None else _keyed(known.groups, by), *(part for part, _, _ in found)]
     gathered = [values for _, values, _ in found]
@@ -227,7 +231,7 @@ def _pieces(
     run: EventSource, columns: Sequence[str], sort: str | None, limit: int | None, where: dict[str, Any]
 ) -> Iterator[pd.DataFrame]:
     """The matching rows of each partition, one partition per processor at a time, at most `limit` rows of each."""
-    parts = run.parts(columns=columns, **where) or [partial(schema.empty_frame, columns)]
+    parts = run.parts(columns=columns, ends=True, **where) or [partial(schema.empty_frame, columns)]
     yield from engine.stream([partial(_piece, part, sort, limit) for part in parts])
 
 
@@ -305,11 +309,18 @@ def _partial(
     if _LAYER in keys:
         frame[_LAYER.slot] = _layers(frame["cat"])
     totals = int((frame["lines"].to_numpy() > 1).sum())
+    ends = frame["lines"].to_numpy() == 0
+    if ends.any():
+        frame[_END] = ends
     shared = list(dict.fromkeys(name for a in aggregates for piece, name in a.pieces() if piece == figures.SUM))
     found = [_grouped(piece, tuple(key.slot for key in keys), aggregates) for piece in _widened(frame, keys, shared)]
     tables, values = zip(*found, strict=True)
     gathered = {a: pd.concat([of[a] for of in values], ignore_index=True) for a in values[0]}
     return pd.concat(tables, ignore_index=True), gathered, totals
+
+
+_END = "is the written end of a copy"
+"""No column has this name."""
 
 
 def _widened(frame: pd.DataFrame, keys: tuple[group_keys.Key, ...], shared: Sequence[str]) -> Iterable[pd.DataFrame]:
@@ -327,6 +338,9 @@ def _grouped(
     lines = frame["lines"].to_numpy(dtype=np.int64)
     lines = lines if begins is None else np.where(begins, lines, 0)
     out: dict[str, Any] = {**keys, "count": _summed(lines, code, len(first))}
+    if _END in frame:
+        frame = _without_calls_of_ends(frame)
+        lines = np.where(frame[_END].to_numpy() & (True if begins is None else begins), 1, lines)
     calls = frame if begins is None else frame[begins]
     groups = {"sum": frame.groupby(code, sort=True)}
     groups["whole"] = groups["sum"] if begins is None else calls.groupby(code[begins], sort=True)
@@ -352,6 +366,14 @@ def _grouped(
             values = _plain(rows["_value"]).array
             gathered[a] = pd.DataFrame({**{name: key.array[of_rows] for name, key in keys.items()}, "_value": values})
     return pd.DataFrame(out), gathered
+
+
+def _without_calls_of_ends(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows with null for what is of the call in the rows of written ends of copies."""
+    ends = frame[_END].to_numpy()
+    names = {name for of in schema.OF_CALL for name in (of, group_keys.SHARED + of)} & set(frame)
+    masked: pd.DataFrame = frame.assign(**{name: frame[name].astype("Int64").mask(ends) for name in names})
+    return masked
 
 
 def _summed(values: Ints, code: Ints, groups: int) -> Ints:

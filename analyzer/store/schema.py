@@ -73,15 +73,16 @@ COLUMNS = (
     Column("file", TEXT, True, "", "identity of the file, the same under all its names; null when no file was there"),
     Column("ftype", TEXT, True, "", "reg, dir, lnk, chr, blk, fifo, sock, anon, or none: no file was there"),
     Column("blksize", INT64, True, "bytes", "what the file system prefers to move of the file at a time (st_blksize)"),
-    Column("path2", TEXT, True, "", "second file of a two-path or two-descriptor call"),
+    Column("path2", TEXT, True, "", "second file of a two-path call; of an end of a copy the other end"),
     Column("file2", TEXT, True, "", "its identity"),
     Column("object", TEXT, True, "", "dataset in the file, /group/name, or its attribute, /group/name@attribute"),
     Column("offset", INT64, True, "bytes", "where in the file the bytes begin; null when unknown or without position"),
+    Column("offset2", INT64, True, "bytes", "of a copy: where in the second file the bytes begin; null when unknown"),
     Column("size", INT64, True, "bytes", "bytes really moved, 0 for a failed call; null for a call that moves none"),
     Column("count", INT64, True, "bytes", "bytes requested"),
     Column("ret", INT64, True, "", "what the call returned; a pointer is 0 or 1"),
     Column("errno", INT32, True, "", "error number; null unless the call failed"),
-    Column("dir", TEXT, True, "", "r, w or rw for a call that moves bytes"),
+    Column("dir", TEXT, True, "", "r or w for a call that moves bytes; a copy from file to file has a row for each"),
     Column("flags", INT32, True, "", "flags of an open or of a mapping, as the kernel takes them"),
     Column("prot", INT32, True, "", "protection of a mapping, as the kernel takes it"),
     Column("calls", INT32, False, "calls", "calls that the row stands for: of totals, of single characters; else 1"),
@@ -107,7 +108,7 @@ COLUMNS = (
     Column("slab", TEXT, True, "", "a regular hyperslab: lists of start, stride, count and block by dimension"),
     Column("transfer", TEXT, True, "", "collective or fell_back (requested so, done independently); null: independent"),
     Column(
-        "lines", INT32, False, "", "lines that the row has under full detail: 1, or those that a line of totals sums"
+        "lines", INT32, False, "", "lines of the row under full detail: 1; of totals more; of a copy's written end 0"
     ),
     Column("span", INT64, True, "ns", "totals: from the begin of the first call to the end of the last one"),
     Column("last", INT64, True, "ns", "totals: from the begin of the first call to the begin of the last one"),
@@ -126,6 +127,9 @@ CALLER = Column("caller", TEXT, True, "", "where in the program the call was mad
 """Made of `stack` where it is asked for (callers.py): it is in no frame of all columns."""
 EACH = frozenset({"size", "count", "calls", "dur", "offset", "ret", "ts"})
 """Columns that have a value for each call only under full detail: a line of totals has their sums, or none."""
+
+OF_CALL = frozenset({"dur", "calls", "ret"})
+"""Columns that are of the call where a copy is two rows: in figures they count in the row of the end that was read."""
 
 _UPPER = _native.bits()["upper"]
 UPPER_LAYERS = frozenset(

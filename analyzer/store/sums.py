@@ -75,13 +75,13 @@ class Summed:
 
     Attributes:
         rows: the keys and the figures of each group.
-        events: how many events are in them.
+        some: whether a row is of events, or of ends of copies.
         totals: lines of totals in figures that need a value for each call.
         left_out: layers whose calls are not in a sum, since they are recorded again below.
     """
 
     rows: list[tuple[Any, ...]]
-    events: int
+    some: bool
     totals: int = 0
     left_out: tuple[str, ...] = ()
 
@@ -117,11 +117,11 @@ def summed(run: CountedSource, by: Sequence[str], aggregates: Sequence[Aggregate
     totals = sum(found.totals for found in groups.values()) if each else 0
     if not by and not groups:
         row = tuple(0 if a.how in figures.ZERO else None for a in aggregates)
-        return Summed([row], 0)
+        return Summed([row], False)
     texts = [key.is_text for key in keys]
     ordered = sorted(groups.items(), key=lambda row: [_place(*one) for one in zip(row[0], texts, strict=True)])
     rows = _rows(ordered, keys, aggregates)
-    return Summed(rows, sum(found.calls for found in groups.values()), totals, left_out)
+    return Summed(rows, bool(groups), totals, left_out)
 
 
 def needs_layer(by: Sequence[str], aggregates: Sequence[Aggregate]) -> bool:

@@ -84,12 +84,34 @@ void Dictionary::grow() {
 }
 
 Column::Column(std::string name, Type type, bool nullable, size_t capacity)
-    : name_(std::move(name)), type_(type), nullable_(nullable) {
-  const size_t rows = capacity + 1;
-  values_ = allocate(rows * width_of(type), type == Type::kText ? 0xFF : 0);
-  if (type != Type::kText && nullable) valid_ = allocate(rows / 8 + 1, 0);
-  if (type == Type::kInt32 && fallback(name_) != 0) {
-    std::fill_n(static_cast<int32_t *>(values_.get()), rows, fallback(name_));
+    : name_(std::move(name)), type_(type), nullable_(nullable), rows_(0) {
+  grow(capacity);
+}
+
+void Column::grow(size_t capacity) {
+  const size_t rows = capacity + 1, width = width_of(type_);
+  if (rows <= rows_) return;
+  Buffer values = allocate(rows * width, type_ == Type::kText ? 0xFF : 0);
+  if (rows_ > 0) std::memcpy(values.get(), values_.get(), rows_ * width);
+  if (type_ != Type::kText && nullable_) {
+    Buffer valid = allocate(rows / 8 + 1, 0);
+    if (rows_ > 0) std::memcpy(valid.get(), valid_.get(), rows_ / 8 + 1);
+    valid_ = std::move(valid);
+  }
+  values_ = std::move(values);
+  if (type_ == Type::kInt32 && fallback(name_) != 0) {
+    std::fill_n(static_cast<int32_t *>(values_.get()) + rows_, rows - rows_, fallback(name_));
+  }
+  rows_ = rows;
+}
+
+void Column::copy(size_t from, size_t to) {
+  if (type_ == Type::kText) {
+    set_index(to, index_at(from));
+  } else if (is_null_int(from)) {
+    clear(to);
+  } else {
+    set_int(to, int_at(from));
   }
 }
 

@@ -44,26 +44,26 @@ constexpr ColumnSpec kColumns[] = {
     {"ftype", Source::kDerived, Type::kText, true},     {"blksize", Source::kDerived, Type::kInt64, true},
     {"path2", Source::kDerived, Type::kText, true},     {"file2", Source::kDerived, Type::kText, true},
     {"object", Source::kArgText, Type::kText, true},    {"offset", Source::kArgInt, Type::kInt64, true},
-    {"size", Source::kArgInt, Type::kInt64, true},      {"count", Source::kArgInt, Type::kInt64, true},
-    {"ret", Source::kArgInt, Type::kInt64, true},       {"errno", Source::kArgInt, Type::kInt32, true},
-    {"dir", Source::kArgText, Type::kText, true},       {"flags", Source::kArgInt, Type::kInt32, true},
-    {"prot", Source::kArgInt, Type::kInt32, true},      {"calls", Source::kArgInt, Type::kInt32, false},
-    {"workflow", Source::kArgText, Type::kText, true},  {"stage", Source::kArgText, Type::kText, true},
-    {"task", Source::kArgText, Type::kText, true},      {"job", Source::kArgText, Type::kText, true},
-    {"rank", Source::kArgText, Type::kText, true},      {"region", Source::kArgText, Type::kText, true},
-    {"category", Source::kArgText, Type::kText, true},  {"kind", Source::kArgText, Type::kText, true},
-    {"region_id", Source::kArgInt, Type::kInt64, true}, {"parent_id", Source::kArgInt, Type::kInt64, true},
-    {"epoch", Source::kArgInt, Type::kInt64, true},     {"step", Source::kArgInt, Type::kInt64, true},
-    {"keys", Source::kArgText, Type::kText, true},      {"open", Source::kArgInt, Type::kInt32, true},
-    {"ranks", Source::kArgInt, Type::kInt32, true},     {"dims", Source::kArgList, Type::kText, true},
-    {"points", Source::kArgInt, Type::kInt64, true},    {"selection", Source::kArgText, Type::kText, true},
-    {"blocks", Source::kArgInt, Type::kInt64, true},    {"slab", Source::kArgList, Type::kText, true},
-    {"transfer", Source::kArgText, Type::kText, true},  {"lines", Source::kArgInt, Type::kInt32, false},
-    {"span", Source::kArgInt, Type::kInt64, true},      {"last", Source::kArgInt, Type::kInt64, true},
-    {"followed", Source::kArgInt, Type::kInt64, true},  {"placed", Source::kArgInt, Type::kInt64, true},
-    {"unaligned", Source::kArgInt, Type::kInt64, true}, {"sizes", Source::kArgList, Type::kText, true},
-    {"durs", Source::kArgList, Type::kText, true},      {"pieces", Source::kArgList, Type::kText, true},
-    {"stack", Source::kDerived, Type::kText, true},
+    {"offset2", Source::kArgInt, Type::kInt64, true},   {"size", Source::kArgInt, Type::kInt64, true},
+    {"count", Source::kArgInt, Type::kInt64, true},     {"ret", Source::kArgInt, Type::kInt64, true},
+    {"errno", Source::kArgInt, Type::kInt32, true},     {"dir", Source::kArgText, Type::kText, true},
+    {"flags", Source::kArgInt, Type::kInt32, true},     {"prot", Source::kArgInt, Type::kInt32, true},
+    {"calls", Source::kArgInt, Type::kInt32, false},    {"workflow", Source::kArgText, Type::kText, true},
+    {"stage", Source::kArgText, Type::kText, true},     {"task", Source::kArgText, Type::kText, true},
+    {"job", Source::kArgText, Type::kText, true},       {"rank", Source::kArgText, Type::kText, true},
+    {"region", Source::kArgText, Type::kText, true},    {"category", Source::kArgText, Type::kText, true},
+    {"kind", Source::kArgText, Type::kText, true},      {"region_id", Source::kArgInt, Type::kInt64, true},
+    {"parent_id", Source::kArgInt, Type::kInt64, true}, {"epoch", Source::kArgInt, Type::kInt64, true},
+    {"step", Source::kArgInt, Type::kInt64, true},      {"keys", Source::kArgText, Type::kText, true},
+    {"open", Source::kArgInt, Type::kInt32, true},      {"ranks", Source::kArgInt, Type::kInt32, true},
+    {"dims", Source::kArgList, Type::kText, true},      {"points", Source::kArgInt, Type::kInt64, true},
+    {"selection", Source::kArgText, Type::kText, true}, {"blocks", Source::kArgInt, Type::kInt64, true},
+    {"slab", Source::kArgList, Type::kText, true},      {"transfer", Source::kArgText, Type::kText, true},
+    {"lines", Source::kArgInt, Type::kInt32, false},    {"span", Source::kArgInt, Type::kInt64, true},
+    {"last", Source::kArgInt, Type::kInt64, true},      {"followed", Source::kArgInt, Type::kInt64, true},
+    {"placed", Source::kArgInt, Type::kInt64, true},    {"unaligned", Source::kArgInt, Type::kInt64, true},
+    {"sizes", Source::kArgList, Type::kText, true},     {"durs", Source::kArgList, Type::kText, true},
+    {"pieces", Source::kArgList, Type::kText, true},    {"stack", Source::kDerived, Type::kText, true},
 };
 constexpr size_t kColumnCount = sizeof kColumns / sizeof kColumns[0];
 
@@ -126,6 +126,10 @@ class Column {
 
   // Removes the value of `row`.
   void clear(size_t row);
+  // Gives a row the value of another one, or null, what an absent integer reads as.
+  void copy(size_t from, size_t to);
+  // Makes room for so many rows and one more.
+  void grow(size_t capacity);
 
   // Counts nulls and, for text that has some, makes the validity bits. No value may be set after it.
   void finish(size_t rows);
@@ -149,6 +153,7 @@ class Column {
   std::string name_;
   Type type_;
   bool nullable_;
+  size_t rows_;  // that there is room for
   Buffer values_;
   Buffer valid_;
   Dictionary dictionary_;
@@ -158,6 +163,7 @@ class Column {
 // A finished batch, of which Arrow gets views.
 struct Batch {
   size_t rows = 0;
+  size_t events = 0;  // fewer than rows where copies are two (Parser)
   std::vector<std::unique_ptr<Column>> columns;
 };
 

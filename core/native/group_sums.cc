@@ -2,8 +2,10 @@
 #include "group_sums.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <stdexcept>
+#include <string_view>
 #include <unordered_map>
 
 #include "numbering.h"
@@ -153,14 +155,22 @@ class Times {
   std::vector<Several> several_;
 };
 
+// Of the second end of a copy, which is no call: whether the column has a value of the call, which the first one has.
+bool is_of_call(const Column &column) {
+  constexpr std::string_view kOfCall[] = {"dur", "calls", "ret"};  // OF_CALL of schema.py
+  return std::find(std::begin(kOfCall), std::end(kOfCall), column.name()) != std::end(kOfCall);
+}
+
 void add(const Column &column, const Rows &rows, const std::vector<uint32_t> &groups, const Column &lines, size_t width,
          size_t at, std::vector<Figures> *figures) {
+  const bool of_call = is_of_call(column);
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (column.is_null_int(rows[i])) continue;
+    const int64_t calls = lines.int_at(rows[i]);
+    if (column.is_null_int(rows[i]) || (of_call && calls == 0)) continue;
     Figures &of = (*figures)[groups[i] * width + at];
     const int64_t value = column.int_at(rows[i]);
     of.sum = plus(of.sum, value);
-    of.known = plus(of.known, lines.int_at(rows[i]));
+    of.known = plus(of.known, std::max<int64_t>(calls, 1));
     of.least = std::min(of.least, value);
     of.most = std::max(of.most, value);
     of.some = true;
@@ -174,6 +184,7 @@ void share(const Batch &batch, const Asked &asked, const Rows &rows, Times *time
     for (size_t i = 0; i < width; ++i) {
       const Column &column = *batch.columns[asked.values[i]];
       if (column.is_null_int(rows[index])) continue;
+      if (is_of_call(column) && batch.columns[asked.lines]->int_at(rows[index]) == 0) continue;
       const int64_t value = column.int_at(rows[index]);
       const auto share_of = static_cast<double>(value);
       // Of the sums up to here, so that the parts of a call add up to it.
@@ -186,8 +197,9 @@ void share(const Batch &batch, const Asked &asked, const Rows &rows, Times *time
 }
 
 // The different values of a column in each group, with their numbers.
-void gather(const Column &column, const Rows &rows, const std::vector<uint32_t> &groups, size_t width, size_t at,
-            std::vector<Gathered> *gathered) {
+void gather(const Column &column, const Rows &rows, const std::vector<uint32_t> &groups, const Column &lines,
+            size_t width, size_t at, std::vector<Gathered> *gathered) {
+  const bool of_call = is_of_call(column);
   const bool is_text = column.type() == Type::kText;
   Numbering<Pair> numbers;
   std::vector<int64_t> counts;
@@ -196,6 +208,7 @@ void gather(const Column &column, const Rows &rows, const std::vector<uint32_t> 
   for (size_t i = 0; i < rows.size(); ++i) {
     const uint32_t row = rows[i];
     if (is_text ? column.is_null_text(row) : column.is_null_int(row)) continue;
+    if (of_call && lines.int_at(row) == 0) continue;
     const Pair pair{groups[i], is_text ? column.index_at(row) : column.int_at(row)};
     if (counts.empty() || !(pair == last)) {
       last = pair;
@@ -303,7 +316,7 @@ GroupSums group_sums(const Batch &batch, const Asked &asked) {
   if (timed != nullptr) share(batch, asked, rows, &times, &found);
   found.gathered.resize(count * asked.gathered.size());
   for (size_t i = 0; i < asked.gathered.size(); ++i) {
-    gather(*batch.columns[asked.gathered[i]], rows, groups, asked.gathered.size(), i, &found.gathered);
+    gather(*batch.columns[asked.gathered[i]], rows, groups, calls, asked.gathered.size(), i, &found.gathered);
   }
   return found;
 }

@@ -6,6 +6,7 @@
 // Invariants: a group is a combination of the values of the keys, null included; groups are numbered as they occur.
 // Sums stop at the ends of int64. Time ranges share a call that covers several of them: its sums are divided by the time
 // in each, in whole units that add up to the call's; all else counts where the call begins.
+// The written end of a copy (parse.h) adds nothing of the call to a figure, so that sums over all rows have each call once.
 // analyzer/store/group_keys.py does the same with frames, and has lines of totals besides.
 #pragma once
 
@@ -49,7 +50,7 @@ struct Asked {
 struct Figures {
   int64_t sum = 0;    // of what of the calls is in the group
   int64_t whole = 0;  // of the calls that begin in it
-  int64_t known = 0;  // calls of the rows that have a value
+  int64_t known = 0;  // calls of the rows that have a value, ends of copies among them
   int64_t least = std::numeric_limits<int64_t>::max(), most = std::numeric_limits<int64_t>::min();
   bool some = false;
 };

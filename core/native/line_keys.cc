@@ -7,8 +7,8 @@
 
 namespace tailrace::native {
 
-LineKeys::LineKeys(const std::vector<std::string> *columns, size_t capacity)
-    : capacity_(capacity), discover_(columns == nullptr) {
+LineKeys::LineKeys(const std::vector<std::string> *columns, size_t capacity, bool second)
+    : capacity_(capacity), discover_(columns == nullptr), second_(second) {
   if (columns == nullptr) {
     for (const ColumnSpec &spec : kColumns) add(spec.name, spec.source, spec.type, spec.nullable);
   } else {
@@ -61,6 +61,8 @@ void LineKeys::map_columns() {
   special_.block = column("blksize");
   special_.stack = column("stack");
   special_.offset = column("offset");
+  special_.offset2 = column("offset2");
+  special_.lines = column("lines");
   special_.ret = column("ret");
   special_.count = column("count");
   special_.dir = column("dir");
@@ -74,11 +76,12 @@ void LineKeys::map_columns() {
   if (special_.ts != nullptr) args_["ns"].action = Action::kNs;
   if (special_.host != nullptr) args_["hhash"].action = Action::kHost;
   const auto &[path, path2, file, file2, ftype] = special_.files;
+  const bool first_of_two = second_ && (path2 != nullptr || file2 != nullptr);
   if (path != nullptr || file != nullptr || ftype != nullptr || special_.block != nullptr ||
-      special_.offset != nullptr) {
+      special_.offset != nullptr || first_of_two) {
     args_["fhash"].action = Action::kFile;
   }
-  if (path2 != nullptr || file2 != nullptr) args_["fhash2"].action = Action::kFile2;
+  if (path2 != nullptr || file2 != nullptr || second_) args_["fhash2"].action = Action::kFile2;
   if (path != nullptr) args_["path"].action = Action::kPath;
   if (special_.stack != nullptr) args_["stack"].action = Action::kStack;
 }

@@ -15,8 +15,8 @@ namespace tailrace::native {
 class LineKeys {
  public:
   // `columns`: names of kColumns or "tag.<key>"; nullptr takes all of kColumns and every tag that occurs.
-  // Throws std::invalid_argument on a name that is neither.
-  LineKeys(const std::vector<std::string> *columns, size_t capacity);
+  // `second`: the second file is wanted whatever the columns are. Throws std::invalid_argument on a name that is neither.
+  LineKeys(const std::vector<std::string> *columns, size_t capacity, bool second);
 
   // What is done with the value of a key; a tag that is met for the first time may become a column.
   KeyUse use_of(Level level, const std::string &name);
@@ -32,7 +32,7 @@ class LineKeys {
     Column *files[5];  // path, path2, file, file2, ftype
     Column *block;     // blksize
     Column *stack;
-    Column *offset, *ret, *count, *dir;
+    Column *offset, *offset2, *ret, *count, *dir, *lines;
     Column *name;  // also where it is not requested, if `dir` is: a line may leave out what its name tells
   };
   const Special &special() const { return special_; }
@@ -46,7 +46,7 @@ class LineKeys {
   void read_names();
 
   size_t capacity_;
-  bool discover_;
+  bool discover_, second_;
   std::vector<std::unique_ptr<Column>> columns_;
   std::unordered_map<std::string, Column *> by_name_;
   std::unordered_map<std::string, KeyUse> top_, args_;

@@ -2,6 +2,7 @@
 #include "parse.h"
 
 #include <cstring>
+#include <stdexcept>
 #include <utility>
 
 #include "implied.h"
@@ -44,16 +45,23 @@ bool put_numbers_only(const Value &value, std::string *out) {
 
 class Parser::Impl {
  public:
-  Impl(const std::vector<std::string> *columns, size_t capacity, const Mounts &mounts)
-      : capacity_(capacity), names_(mounts), keys_(columns, capacity), implied_(keys_.special()), to_(keys_.special()) {
+  Impl(const std::vector<std::string> *columns, size_t capacity, const Mounts &mounts, bool ends)
+      : capacity_(capacity),
+        room_(capacity),
+        names_(mounts),
+        keys_(columns, capacity, ends),
+        implied_(keys_.special()),
+        to_(keys_.special()) {
     names_.use_columns(to_.host, to_.files, to_.block, to_.stack);
+    if (ends && to_.dir == nullptr) throw std::invalid_argument("ends of copies need the column dir");
+    ends_ = ends;
   }
 
   void block(std::string_view text, const BlockHeader &header) {
     names_.begin_block(header.host);
     completes_ = header.version >= kLeanVersion && implied_.wanted();
     follows_ = header.version >= kLeanVersion && to_.offset != nullptr;
-    const size_t first_row = rows_;
+    const size_t first_row = rows_, first_end = added_ends_;
     uint64_t lines = 0;
     const char *p = text.data();
     const char *end = p + text.size();
@@ -66,7 +74,8 @@ class Parser::Impl {
       throw JsonError("line " + std::to_string(lines + 1) + ": " + error.what());
     }
     if (lines != header.lines) count_fault("lines", header.lines, lines);
-    if (rows_ - first_row != header.events) count_fault("events", header.events, rows_ - first_row);
+    const size_t events = rows_ - first_row - (added_ends_ - first_end);
+    if (events != header.events) count_fault("events", header.events, events);
     if (to_.start != nullptr && rows_ > first_row) {
       to_.start->set_indices(first_row, rows_, to_.start->dictionary().index_of(header.start));
     }
@@ -75,6 +84,7 @@ class Parser::Impl {
   Batch finish() {
     Batch batch;
     batch.rows = rows_;
+    batch.events = rows_ - added_ends_;
     batch.columns = keys_.finish(rows_);
     return batch;
   }
@@ -101,7 +111,7 @@ class Parser::Impl {
   }
 
   void commit() {
-    if (rows_ >= capacity_) throw JsonError("the block has more events than its header promises");
+    if (rows_ - added_ends_ >= capacity_) throw JsonError("the block has more events than its header promises");
     if (to_.ts != nullptr) to_.ts->set_int(rows_, plus(ts_ns_, rest_ns_));
     if (to_.dur != nullptr) to_.dur->set_int(rows_, dur_ns_);
     if (to_.host != nullptr && to_.host->is_null_text(rows_)) to_.host->set_index(rows_, names_.own_host());
@@ -110,7 +120,43 @@ class Parser::Impl {
     }
     if (completes_) implied_.complete(rows_, seen_, size_);
     if (follows_ && file_ != nullptr && (seen_ & kGivesSize) != 0) follow();
+    if (ends_ && is_copy()) divide();
     ++rows_;
+    // For the two rows of the next line.
+    if (added_ends_ > 0 && rows_ - added_ends_ < capacity_ && rows_ + 1 > room_) grow();
+  }
+
+  void grow() {
+    room_ = rows_ + rows_ / 8 + 64;
+    for (const auto &column : keys_.columns()) column->grow(room_);
+    to_.name->grow(room_);  // may be of the keys alone
+  }
+
+  bool is_copy() const {
+    const int32_t direction = to_.dir->index_at(rows_);
+    return direction >= 0 && to_.dir->dictionary().at(direction) == "rw";
+  }
+
+  // Makes two rows of the copy that is row rows_.
+  void divide() {
+    const size_t read = rows_, written = ++rows_;
+    for (const auto &column : keys_.columns()) column->copy(read, written);
+    for (Column *column : {to_.files[0], to_.files[1], to_.files[2], to_.files[3], to_.files[4], to_.block}) {
+      if (column != nullptr) column->clear(written);
+    }
+    names_.set_file(file2_ == nullptr ? file_ : file2_, false, written);
+    names_.set_file(file_, true, written);
+    if (to_.offset != nullptr && to_.offset2 != nullptr) {
+      to_.offset2->copy(read, written);
+      to_.offset->clear(written);
+      if (!to_.offset2->is_null_int(read)) to_.offset->set_int(written, to_.offset2->int_at(read));
+      to_.offset2->clear(written);
+      if (!to_.offset->is_null_int(read)) to_.offset2->set_int(written, to_.offset->int_at(read));
+    }
+    to_.dir->set_index(read, to_.dir->dictionary().index_of("r"));
+    to_.dir->set_index(written, to_.dir->dictionary().index_of("w"));
+    if (to_.lines != nullptr) to_.lines->set_int(written, 0);
+    ++added_ends_;
   }
 
   // Sets the offset of a line that begins where the one before on its file ended.
@@ -129,7 +175,7 @@ class Parser::Impl {
   const char *event(const char *p) {
     ts_ns_ = dur_ns_ = rest_ns_ = 0;
     has_path_ = false;
-    file_ = nullptr;
+    file_ = file2_ = nullptr;
     seen_ = 0;
     recorded_.first = nullptr;
     Edge *edge = next_edge(layouts_.start(), &p);
@@ -356,7 +402,7 @@ class Parser::Impl {
 
   void set_file(const Edge *edge) {
     const bool second = edge->use.action == Action::kFile2;
-    if (!second) file_ = edge->last_file;
+    (second ? file2_ : file_) = edge->last_file;
     names_.set_file(edge->last_file, second, rows_);
   }
 
@@ -465,7 +511,8 @@ class Parser::Impl {
                     std::to_string(found));
   }
 
-  size_t capacity_;
+  size_t capacity_;  // events
+  size_t room_;      // rows
   BlockNames names_;
   LineKeys keys_;
   Implied implied_;
@@ -475,11 +522,13 @@ class Parser::Impl {
 
   Layouts layouts_;
   size_t rows_ = 0;
+  bool ends_ = false;
+  size_t added_ends_ = 0;  // of the rows
   std::string scratch_;
 
   // The line being read.
   int64_t ts_ns_ = 0, rest_ns_ = 0, dur_ns_ = 0, size_ = 0, offset_ = 0;
-  FileName *file_ = nullptr;
+  FileName *file_ = nullptr, *file2_ = nullptr;
   bool has_path_ = false;
   Value path_;
   uint16_t seen_ = 0;  // Seen
@@ -492,8 +541,8 @@ class Parser::Impl {
   } recorded_ = {};
 };
 
-Parser::Parser(const std::vector<std::string> *columns, size_t capacity, const Mounts &mounts)
-    : impl_(std::make_unique<Impl>(columns, capacity, mounts)) {}
+Parser::Parser(const std::vector<std::string> *columns, size_t capacity, const Mounts &mounts, bool ends)
+    : impl_(std::make_unique<Impl>(columns, capacity, mounts, ends)) {}
 Parser::~Parser() = default;
 void Parser::block(std::string_view text, const BlockHeader &header) { impl_->block(text, header); }
 Batch Parser::finish() { return impl_->finish(); }

@@ -65,14 +65,14 @@ std::vector<Planned> plan(const TraceFile &file, const std::vector<Place> &place
 
 // The columns need their size before the first line is read, so all headers are read first: one small read a block.
 std::shared_ptr<const Batch> read_all(const std::vector<FilePart> &parts, const std::vector<std::string> *columns,
-                                      const Mounts &mounts) {
+                                      const Mounts &mounts, bool ends) {
   size_t capacity = 0;
   std::vector<std::vector<Planned>> plans;
   for (const FilePart &part : parts) {
     plans.push_back(plan(TraceFile(part.path), part.places));
     for (const Planned &block : plans.back()) capacity += block.header.events;
   }
-  Parser parser(columns, capacity, mounts);
+  Parser parser(columns, capacity, mounts, ends);
   std::vector<uint8_t> member;
   std::vector<char> raw;
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -95,6 +95,7 @@ class EventBatch {
   explicit EventBatch(std::shared_ptr<const Batch> batch) : batch_(std::move(batch)) {}
 
   size_t rows() const { return batch_->rows; }
+  size_t events() const { return batch_->events; }
 
   nb::object arrow_schema() const {
     auto *schema = new ArrowSchema;
@@ -138,13 +139,14 @@ std::vector<FilePart> named(const NamedParts &parts) {
   return out;
 }
 
-EventBatch read_parts(const std::vector<FilePart> &parts, const Names &columns, const std::vector<MountRow> &mounts) {
+EventBatch read_parts(const std::vector<FilePart> &parts, const Names &columns, const std::vector<MountRow> &mounts,
+                      bool ends) {
   nb::gil_scoped_release unlocked;
-  return EventBatch(read_all(parts, columns ? &*columns : nullptr, table_of(mounts)));
+  return EventBatch(read_all(parts, columns ? &*columns : nullptr, table_of(mounts), ends));
 }
 
-EventBatch read_files(const NamedParts &parts, const Names &columns, const std::vector<MountRow> &mounts) {
-  return read_parts(named(parts), columns, mounts);
+EventBatch read_files(const NamedParts &parts, const Names &columns, const std::vector<MountRow> &mounts, bool ends) {
+  return read_parts(named(parts), columns, mounts, ends);
 }
 
 nb::object value_at(const Column &column, size_t row) {
@@ -194,6 +196,10 @@ struct Plan {
     asked.ends_after = ended.has_value();
     asked.ended = ended.value_or(0);
     asked.lines = place("lines");
+    // What the ends of a copy are told by.
+    place("dir");
+    if (std::find(columns.begin(), columns.end(), "offset") != columns.end()) place("offset2");
+    if (std::find(columns.begin(), columns.end(), "offset2") != columns.end()) place("offset");
     if (is_timed || asked.ends_after) {
       asked.ts = place("ts");
       asked.dur = place("dur");
@@ -249,7 +255,7 @@ nb::tuple sum_files(const NamedParts &parts, const std::vector<KeyRow> &keys, co
     plan.add(keys, conditions, ended);
     for (const std::string &name : values) plan.asked.values.push_back(plan.place(name));
     for (const std::string &name : gathered) plan.asked.gathered.push_back(plan.place(name));
-    batch = read_all(files, &plan.columns, table_of(mounts));
+    batch = read_all(files, &plan.columns, table_of(mounts), true);
     plan.check(*batch);
     sums = group_sums(*batch, plan.asked);
   }
@@ -270,7 +276,7 @@ nb::tuple sum_files(const NamedParts &parts, const std::vector<KeyRow> &keys, co
     }
     rows.append(nb::make_tuple(nb::tuple(key), sums.calls[group], sums.totals[group], figures, listed));
   }
-  return nb::make_tuple(rows, batch->rows);
+  return nb::make_tuple(rows, batch->events);
 }
 
 // Numbers as sum_files returns them.
@@ -354,7 +360,7 @@ nb::tuple rows_of(const NamedParts &parts, const std::vector<std::string> &names
     nb::gil_scoped_release unlocked;
     for (const std::string &name : names) places.push_back(plan.place(name));
     plan.add({}, conditions, ended);
-    batch = read_all(files, &plan.columns, table_of(mounts));
+    batch = read_all(files, &plan.columns, table_of(mounts), true);
     plan.check(*batch);
     found = chosen(*batch, plan.asked);
   }
@@ -364,12 +370,12 @@ nb::tuple rows_of(const NamedParts &parts, const std::vector<std::string> &names
     for (const size_t place : places) values.append(value_at(*batch->columns[place], row));
     rows.append(nb::tuple(values));
   }
-  return nb::make_tuple(rows, batch->rows);
+  return nb::make_tuple(rows, batch->events);
 }
 
 EventBatch read_blocks(const nb::object &path, const std::vector<Place> &blocks, const Names &columns,
                        const std::vector<MountRow> &mounts) {
-  return read_parts({{file_name(path), blocks}}, columns, mounts);
+  return read_parts({{file_name(path), blocks}}, columns, mounts, false);
 }
 
 nb::tuple scan(const nb::object &path, uint64_t start_offset, size_t most) {
@@ -412,6 +418,7 @@ void bind_reader(nb::module_ &m) {
 
   nb::class_<EventBatch>(m, "EventBatch", "Events as Arrow columns; pyarrow.record_batch(batch) takes it with no copy.")
       .def("__len__", &EventBatch::rows)
+      .def_prop_ro("events", &EventBatch::events, "How many events were read: fewer than rows where copies are two.")
       .def("__arrow_c_schema__", &EventBatch::arrow_schema)
       .def("__arrow_c_array__", &EventBatch::arrow_array, nb::arg("requested_schema") = nb::none());
 
@@ -428,12 +435,13 @@ void bind_reader(nb::module_ &m) {
         "Read blocks of one trace file, given as (offset, member_bytes), into an EventBatch. See read_files.");
   m.def(
       "read_files", &read_files, nb::arg("parts"), nb::arg("columns") = nb::none(),
-      nb::arg("mounts") = std::vector<MountRow>(),
+      nb::arg("mounts") = std::vector<MountRow>(), nb::arg("ends") = false,
       "Read blocks of several trace files into one EventBatch.\n\n"
       "parts: list of (path, [(offset, member_bytes), ...]). columns: names of tailrace.analyzer.store.schema, or "
       "tag.<key>;\n"
       "None takes them all. mounts: rows (host, 'major:minor', mount point, file system), the last '' for a local "
-      "one.\n"
+      "one. ends: a copy from one file to another is two rows, with the column dir: what was read, and after it what\n"
+      "was written, whose `lines` is 0.\n"
       "Raises TraceError, with the file and the offset, when a block is damaged or has not the lines and events that\n"
       "its header promises; ValueError on an unknown column.");
   m.def(

@@ -1,6 +1,7 @@
 """A file is found by any of its names: real files, traced, and asked for by `tailrace query --path` and in Python."""
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +31,8 @@ open("hard.dat", "rb").read()
 with open("other.dat", "wb") as file:
     file.write(b"y" * 70)
 shutil.copyfile("other.dat", "copy.dat")
+with open(b"\\xff\\xfe.raw", "wb") as file:
+    file.write(b"z" * 30)
 for folder in ("a", "b"):
     os.mkdir(folder)
     with open(folder + "/log.txt", "w") as file:
@@ -83,8 +86,19 @@ def test_a_link_of_this_machine_leads_to_its_file(run: Path) -> None:
 
 
 def test_a_copy_belongs_to_both_files(run: Path) -> None:
-    assert moved(run, "copy.dat") == {"rw": 70}
-    assert moved(run, "other.dat") == {"w": 70, "rw": 70}
+    assert moved(run, "copy.dat") == {"w": 70}
+    assert moved(run, "other.dat") == {"w": 70, "r": 70}
+
+
+def test_a_name_that_is_no_text_is_asked_for_as_python_has_it(run: Path) -> None:
+    assert moved(run, os.fsdecode(b"\xff\xfe.raw")) == {"w": 30}
+    assert moved(run, os.fsdecode(b"\xff*.raw")) == {"w": 30}
+
+
+def test_leaving_out_a_file_that_is_not_there_leaves_all(run: Path) -> None:
+    every = json.loads(ask(run, "--agg", "count", "--format", "json").stdout)
+    for condition in ("path!=/nowhere/x", "path!=/nowhere/*", "host!=elsewhere", "stage!=none"):
+        assert json.loads(ask(run, "--where", condition, "--agg", "count", "--format", "json").stdout) == every
 
 
 def test_several_files_of_one_base_name_are_said(run: Path) -> None:

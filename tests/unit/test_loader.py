@@ -41,9 +41,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, list[str]]]:
 
     class Spy:
         @staticmethod
-        def read_files(parts: Any, columns: list[str], mounts: Any) -> Any:
+        def read_files(parts: Any, columns: list[str], mounts: Any, ends: bool) -> Any:
             seen.append((sum(len(places) for _, places in parts), columns))
-            return _native.read_files(parts, columns, mounts)
+            return _native.read_files(parts, columns, mounts, ends)
 
     monkeypatch.setattr(loader, "_native", Spy)
     return seen
@@ -73,13 +73,13 @@ def test_dtypes_are_those_of_the_meta_and_the_schema(run: Any) -> None:
 
 def test_a_stage_reads_only_its_blocks(run: Any, read: list[tuple[int, list[str]]]) -> None:
     frame = run.events(columns=["ts", "size"], stage="a").compute()
-    assert [blocks for blocks, _ in read] == [2] and set(read[0][1]) == {"ts", "size", "stage"}
+    assert [blocks for blocks, _ in read] == [2] and set(read[0][1]) == {"ts", "size", "stage", "dir"}
     assert list(frame.columns) == ["ts", "size"] and frame["size"].tolist() == [10, 10, 10, 7]
 
 
 def test_a_projection_is_pushed_down(run: Any, read: list[tuple[int, list[str]]]) -> None:
     assert run.events()["size"].sum().compute() == 90 + 7 + 2 + 100
-    assert {tuple(columns) for _, columns in read} == {("size",)}
+    assert {tuple(columns) for _, columns in read} == {("size", "dir")}, "a copy is known by its dir"
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,41 @@ def test_every_aggregate_by_hand(run: Any) -> None:
     assert (none["stage"], none["count"], none["sum_size"]) == (None, 1, 4)
 
 
+@pytest.fixture
+def copies(tmp_path: Path) -> Path:
+    """Of 100 bytes of /x to /y by one call, from offset 5 to 50, a read of /x and a stat of /y."""
+    lines = [tw.file_line("1", "/x", ino=1), tw.file_line("2", "/y", ino=2)]
+    copy = {"fhash": "1", "fhash2": "2", "offset": 5, "offset2": 50, "size": 100, "dir": "rw", "stage": "c"}
+    lines.append(tw.event("copy_file_range", tw.T0_US, 2.5, **copy))
+    lines.append(tw.event("read", tw.T0_US + 9, 1.0, fhash="1", offset=0, size=7, stage="c"))
+    lines.append(tw.event("stat", tw.T0_US + 20, 1.0, fhash="2", ret=0, stage="c"))
+    return tw.make_run(tmp_path / "copies", {"n-7-1": tw.block(lines)})
+
+
+def test_each_end_of_a_copy_is_a_row_with_its_own_file_and_offset(copies: Path) -> None:
+    rows = rows_of(copies, "--columns", "path,path2,dir,offset,offset2,size,lines", "--where", "name=copy_file_range")
+    assert [tuple(row.values()) for row in rows] == [
+        ("/x", "/y", "r", 5, 50, 100, 1),
+        ("/y", "/x", "w", 50, 5, 100, 0),
+    ]
+    for end, way in (("/x", "r"), ("/y", "w")):
+        found = rows_of(copies, "--path", end, "--where", "name=copy_file_range", "--columns", "dir")
+        assert found == [{"dir": way}]
+
+
+@pytest.mark.parametrize("more", [[], ["--agg", "p50:ts"]], ids=["native", "frames"])
+def test_sums_have_both_ends_of_a_copy_and_its_call_once(copies: Path, more: list[str]) -> None:
+    asked = ["--agg", "count", "--agg", "sum:size", "--agg", "sum:dur", "--agg", "sum:calls", *more]
+    names = ("count", "sum_size", "sum_dur", "sum_calls")
+
+    def sums(*options: str) -> list[tuple[Any, ...]]:
+        return [tuple(row[name] for name in names) for row in rows_of(copies, *asked, *options)]
+
+    assert sums() == [(3, 207, 4500, 3)]
+    assert sums("--by", "path", "--where", "dir=w") == [(0, 100, 0, 0)]
+    assert sorted(sums("--by", "path")) == [(1, 100, 1000, 1), (2, 107, 3500, 2)]
+
+
 def test_no_groups_is_one_row(run: Any) -> None:
     table = query.aggregate(
         run, [], [parse_aggregate(text) for text in ("count", "sum:size", "nunique:path", "p50:size")]

@@ -31,7 +31,7 @@ def test_every_field_of_an_event(tmp_path: Path) -> None:
     args = {"ns": 789, "fhash": "0123456789abcdef", "fhash2": "f" * 16, "offset": 5, "count": 9, "size": 4}
     args |= {"ret": -1, "errno": 28, "dir": "rw", "flags": 577, "prot": 3, "calls": 12, "region": "main"}
     args |= {"workflow": "w", "stage": "s", "task": "t", "job": "j", "rank": "0", "tag.try": "1"}
-    args |= {"object": '/g/"d"\n', "stack": "00000000000000ab"}
+    args |= {"offset2": 77, "object": '/g/"d"\n', "stack": "00000000000000ab"}
     row = one(tmp_path, *names, tw.event("copy_file_range", tw.T0_US + 1, 1.204, **args))
     assert row == {
         "stack": "/a.py:1 (f)\n/lib/libc.so.6+0x10 [ab]",
@@ -51,6 +51,7 @@ def test_every_field_of_an_event(tmp_path: Path) -> None:
         "file2": "node-1:254:1:2:5",
         "object": '/g/"d"\n',
         "offset": 5,
+        "offset2": 77,
         "size": 4,
         "count": 9,
         "ret": -1,

@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 class EventBatch:
     def __len__(self) -> int: ...
+    @property
+    def events(self) -> int: ...
     def __arrow_c_schema__(self) -> Any: ...
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]: ...
 
@@ -26,6 +28,7 @@ def read_files(
     parts: Sequence[tuple[str | bytes | PathLike[str], Sequence[tuple[int, int]]]],
     columns: Sequence[str] | None = None,
     mounts: Sequence[tuple[str, str, str, str]] = (),
+    ends: bool = False,
 ) -> EventBatch: ...
 def sum_files(
     parts: Sequence[tuple[str | bytes | PathLike[str], Sequence[tuple[int, int]]]],
