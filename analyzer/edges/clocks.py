@@ -114,7 +114,7 @@ def align_processes(table: EdgeTable, ahead: Mapping[Process, int]) -> EdgeTable
 
 def _moved(table: EdgeTable, of_who: Ints) -> EdgeTable:
     moved = {}
-    for name in ("bursts", "counts", "facts"):
+    for name in ("bursts", "counts", "facts", "cuts"):
         rows = getattr(table, name)
         by = of_who[rows["who"].to_numpy()]
         moved[name] = rows.assign(first_ns=rows["first_ns"] - by, last_ns=rows["last_ns"] - by)

@@ -7,11 +7,14 @@ An edge gets the first one that applies:
     raced       a read during which a newer version of the file began: which bytes it returned is unknown
     losses      a process at an end lost events: more bytes may have moved than recorded, or between other tasks
     partial     a process at an end was not fully seen, or that is unknown (tailrace.analyzer.store.ledger)
+    estimated   a flow whose bytes were divided among several writers, or may be another's (flows.py): bytes at unknown
+                offsets, written at the same time, or through a mapping
     external    a read of bytes that no traced process wrote: from before the run, or from outside of it
     complete    every process at both ends is accounted for
     unknown     the run has no accounts
 
-The tracer never samples, so no edge is a statistical estimate.
+The tracer never samples, so no edge is a statistical estimate: what is estimated is whose of several writers a byte
+was.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 else:
     nx = lazy("networkx")
 
-CONFIDENCES = ("unordered", "raced", "losses", "partial", "external", "complete", "unknown")
+CONFIDENCES = ("unordered", "raced", "losses", "partial", "estimated", "external", "complete", "unknown")
 
 
 def mark(out: Graph, partial: Iterable[str] | None, lossy: Iterable[str]) -> None:
@@ -50,6 +53,7 @@ def mark(out: Graph, partial: Iterable[str] | None, lossy: Iterable[str]) -> Non
             ("raced", bool(attributes.get("raced"))),
             ("losses", bool(ends & lost)),
             ("partial", bool(ends & unseen)),
+            ("estimated", attributes["kind"] == "flow" and not attributes.get("exact", True)),
             ("external", bool(out.nodes[source].get("external"))),
             ("unknown", partial is None),
         )

@@ -22,12 +22,14 @@ A `Partial` holds long integer tables; its size is bounded by the numbers of act
     facts    (who, file, what): create, new (certainly by this call), nameless (O_TMPFILE), unlink, rename, link, append
              (opened with O_APPEND), each call by itself, missed (a .pyc that did not exist); begin of the first, end of
              the last
+    cuts     (who, file, what, start, end): what changed a file's size or took bytes out of it, each call by itself
+             (`CUTS`)
     process_events  (who, what, pid, ns): fork, when the call began; wait, when it returned, for the child `pid`
 
 Invariants: a byte is counted once, at the lowest layer that recorded it (`schema.UPPER_LAYERS` is left out). Failed
 calls make no edge. The same fold (core/native/bursts.cc) makes partial tables and combines them, so the result depends
 on the partitioning only where a cap coarsens. Caps close the smallest gaps first: a coarse burst or extent covers too
-much, never too little, and is marked inexact.
+much, never too little, and is marked inexact. So is a burst with bytes from before and after a cut of its actor.
 
 Why bursts: a version of a file (versions.py) begins in a pause of its readers and writers, so the edge table needs the
 pauses to assign each read to its version. 16 per key are enough for that and don't grow with the number of events.
@@ -59,6 +61,8 @@ MAX_TIMES = 64
 """Time intervals kept for one burst; past it `io_ns` is an upper bound."""
 MAX_FACTS = 64
 """Calls of one actor that created, opened, removed or named a file in the same way, kept by their times."""
+MAX_CUTS = 64
+"""Calls of one actor that cut one file, kept by their times."""
 MAX_BUSY = 2048
 """Time intervals kept for one actor and kind of call; past it I/O times are upper bounds."""
 
@@ -70,6 +74,10 @@ neither is I/O time."""
 STREAM_TYPES = frozenset({"fifo", "sock", "anon"})
 
 WHO = ["workflow", "stage", "task", *PROCESS]
+CUTS = ("truncate", "zero", "collapse", "insert", "grow", "some")
+"""What a cut does with the bytes from `start` up to `end`: cuts off what lies behind `start`; makes zeros of them;
+takes them out, so that what lies behind moves up; puts zeros in, so that it moves down. grow: the file has at least
+`end` bytes from then on. some: several cuts, past `MAX_CUTS`, somewhere in there."""
 BURST_KEY = ["who", "file", "dir"]
 BURST_SUMS = ["bytes", "calls", "loose_bytes", "mapped_bytes"]
 BURST_ORDER = {"relayed_bytes": 0, "backward": 0, "from_offset": -1, "to_offset": -1}
@@ -114,6 +122,7 @@ class Partial(Tabular):
     lengths: pd.DataFrame
     threads: pd.DataFrame
     facts: pd.DataFrame
+    cuts: pd.DataFrame
     process_events: pd.DataFrame
 
 
@@ -146,7 +155,7 @@ def combine(parts: Sequence[Partial]) -> Partial:
     all_files = pd.concat([p.files for p in parts], ignore_index=True)
     file_codes, names = pd.factorize(all_files["file"])
     ftype = _types(file_codes, all_files["ftype"].to_numpy(), len(names))
-    aliases, edges, counts, facts, process_events, busy = [], [], [], [], [], []
+    aliases, edges, counts, facts, cuts, process_events, busy = [], [], [], [], [], [], []
     patterns: list[pd.DataFrame] = []
     sizes: list[pd.DataFrame] = []
     functions, threads = [], []
@@ -163,6 +172,7 @@ def combine(parts: Sequence[Partial]) -> Partial:
         facts.append(
             p.facts.assign(who=w[p.facts["who"].to_numpy()], file=np.append(f, -1)[p.facts["file"].to_numpy()])
         )
+        cuts.append(p.cuts.assign(who=w[p.cuts["who"].to_numpy()], file=f[p.cuts["file"].to_numpy()]))
         process_events.append(p.process_events.assign(who=w[p.process_events["who"].to_numpy()]))
         of_kind = np.add.outer(w * len(KINDS), np.arange(len(KINDS))).ravel()
         busy.append(p.busy._replace(group=of_kind[p.busy.group]))
@@ -185,6 +195,7 @@ def combine(parts: Sequence[Partial]) -> Partial:
         lengths=summed(pd.concat([p.lengths for p in parts], ignore_index=True), [*FUNCTION, "range"], LENGTH_SUMS),
         threads=summed(pd.concat(threads, ignore_index=True), ["who", "tid"], {}),
         facts=sum_facts(pd.concat(facts, ignore_index=True)),
+        cuts=sum_cuts(pd.concat(cuts, ignore_index=True)),
         process_events=pd.concat(process_events, ignore_index=True),
     )
 
@@ -260,6 +271,33 @@ def sum_facts(rows: pd.DataFrame) -> pd.DataFrame:
     return result
 
 
+END = 1 << 62
+"""Past every file."""
+CUT = ["who", "file", "what", "start", "end", "first_ns", "last_ns"]
+
+
+def sum_cuts(rows: pd.DataFrame) -> pd.DataFrame:
+    """The cuts (columns `CUT`), each once; the last of `MAX_CUTS` of an actor and file for all later ones, and
+    likewise of growths, of which there are many in some programs."""
+    each = summed(rows, CUT, {})
+    grows = (each["what"] == "grow").to_numpy(dtype=np.bool_)
+    key = grouping.pack(2 * each["who"].to_numpy() + grows, each["file"].to_numpy())
+    by_key = grouping.order(each["last_ns"].to_numpy(), key)
+    heads = np.flatnonzero(grouping.first_of_run(key[by_key])) if len(each) else np.empty(0, dtype=np.int64)
+    counts = np.diff(np.append(heads, len(each)))
+    place, count = np.empty((2, len(each)), dtype=np.int64)
+    place[by_key] = np.arange(len(each)) - np.repeat(heads, counts)
+    count[by_key] = np.repeat(counts, counts)
+    late = (count > MAX_CUTS) & ((place >= MAX_CUTS - 1) | (each["what"] == "some").to_numpy(dtype=np.bool_))
+    # What lies behind is moved, too.
+    to_end = np.where(each["what"].isin(("collapse", "insert")), END, each["end"])
+    several = each.assign(what=np.where(grows, "grow", "some"), end=to_end)[late]
+    hows = {"start": np.minimum, "end": np.maximum, **SPAN}
+    summary = summed(several, ["who", "file", "what"], hows)[CUT]
+    result: pd.DataFrame = pd.concat([each[~late], summary], ignore_index=True)
+    return result
+
+
 def sum_aliases(rows: pd.DataFrame) -> pd.DataFrame:
     """One row for each (file, path): first and last time."""
     return summed(rows, ["file", "path"], SPAN)
@@ -273,7 +311,8 @@ def frame(table: EdgeTable) -> pd.DataFrame:
 
     Columns: `WHO`; file (identity), path (last name), direction ("r" or "w"), bytes, calls, first_ns, last_ns (int64,
     ns since the epoch), io_ns (union of the calls' intervals), extents (list of [start, end), united), loose_bytes
-    (moved at an unknown offset), mapped_bytes (mapped, not counted in bytes), exact (False: extents cover too much).
+    (moved at an unknown offset), mapped_bytes (mapped, not counted in bytes), exact (False: extents cover too much, or
+    lack bytes at unknown offsets).
     """
     bursts = table.bursts
     key, edges = codes(bursts[BURST_KEY])
@@ -291,7 +330,8 @@ def frame(table: EdgeTable) -> pd.DataFrame:
         np.column_stack((extents.start, extents.end)), np.searchsorted(extents.group, range(1, len(edges)))
     )
     out["extents"] = pd.Series([r.tolist() for r in ranges[: len(edges)]], dtype=object)
-    out["exact"] = bursts.groupby(key)["exact"].all()
+    stream = table.files["ftype"].isin(STREAM_TYPES).to_numpy(dtype=np.bool_)[edges["file"]]
+    out["exact"] = bursts.groupby(key)["exact"].all() & ((out["loose_bytes"] == 0) | stream)
     return out
 
 

@@ -21,7 +21,7 @@ import pandas as pd
 from tailrace import _native
 from tailrace.analyzer.edges import batch, channels, edge_table, identities
 from tailrace.analyzer.edges.batch import Batch
-from tailrace.analyzer.edges.edge_table import STREAM_TYPES, WHO, EdgeTable, Partial, combine, sum_facts
+from tailrace.analyzer.edges.edge_table import STREAM_TYPES, WHO, EdgeTable, Partial, combine, sum_cuts, sum_facts
 from tailrace.analyzer.store import engine
 from tailrace.analyzer.store.loader import EventSource, Part
 from tailrace.analyzer.store.schema import UPPER_LAYERS
@@ -81,14 +81,14 @@ TEXTS = (
 NUMBERS = {
     **dict.fromkeys(("ts", "dur", "size", "count", "ret", "errno", "flags", "prot", "followed"), 0),
     **dict.fromkeys(("placed", "unaligned", "blksize"), 0),
-    **dict.fromkeys(("pid", "tid", "offset", "span", "last"), -1),
+    **dict.fromkeys(("pid", "tid", "offset", "offset2", "span", "last"), -1),
     "calls": 1,
 }
 """The columns of numbers, with the value for null."""
 POSSIBLE = {
     "ts": (0, 2**62),
     "dur": (0, 2**60),
-    "offset": (-1, 2**62),
+    **dict.fromkeys(("offset", "offset2"), (-1, 2**62)),
     **dict.fromkeys(("span", "last"), (-1, 2**60)),
     **dict.fromkeys(("size", "count"), (0, 2**50)),
     **dict.fromkeys(("calls", "followed", "placed", "unaligned"), (0, 2**31)),
@@ -166,6 +166,7 @@ def chunk(frame: pd.DataFrame, limits: tuple[int, int, int, int] | None = None) 
         lengths=_named(found["lengths"], text),
         threads=grouping.frame(found["threads"]),
         facts=_facts(events, notes),
+        cuts=_cuts(events, notes["size"]),
         process_events=_process_events(events, notes),
     )
 
@@ -218,6 +219,34 @@ def _facts(events: Batch, notes: Mapping[str, Noted]) -> pd.DataFrame:
     texts["path2"][[one not in ("rename", "link") for one in what]] = ""
     times = {"first_ns": events.number["ts"][row], "last_ns": events.number["ts"][row] + events.number["dur"][row]}
     return sum_facts(grouping.frame({"who": who, "file": file, "what": what, **texts, **times}))
+
+
+_KEEP_SIZE, _PUNCH_HOLE, _COLLAPSE, _ZERO, _INSERT = 0x01, 0x02, 0x08, 0x10, 0x20
+"""Modes of fallocate(2)."""
+
+
+def _cuts(events: Batch, noted: Noted) -> pd.DataFrame:
+    """The cuts (`edge_table.sum_cuts`): truncations, but those to nothing, which begin bursts, and changes of
+    blocks."""
+    number = {name: events.number[name][noted.row] for name in ("ts", "dur", "offset", "count", "flags")}
+    names = events.text["name"]
+    truncates = (_bits(names.texts, MEANINGS["name"])[names.code[noted.row]] & _native.bits()["truncates"]) != 0
+    mode = np.where(truncates, 0, number["flags"])
+    start, count = number["offset"], np.maximum(number["count"], 0)
+    what = np.full(len(start), "grow", dtype=object)
+    for bits, kind in ((_PUNCH_HOLE | _ZERO, "zero"), (_COLLAPSE, "collapse"), (_INSERT, "insert")):
+        what[(mode & bits) != 0] = kind
+    what[truncates & (count > 0)] = "truncate"
+    grows = what == "grow"
+    end = np.where(truncates & grows, start, start + count)
+    columns = {"who": noted.who, "file": noted.file, "what": what, "start": start, "end": end}
+    times = {"first_ns": number["ts"], "last_ns": number["ts"] + number["dur"]}
+    rows: pd.DataFrame = grouping.frame({**columns, **times})
+    keep = np.where(truncates, start > 0, ~grows | ((mode & _KEEP_SIZE) == 0))
+    # Zeros that are written may also make the file longer.
+    longer = (what == "zero") & ((mode & (_PUNCH_HOLE | _KEEP_SIZE)) == 0)
+    rows = pd.concat([rows[keep], rows[longer].assign(what="grow")], ignore_index=True)
+    return sum_cuts(rows.assign(start=rows["start"].where(rows["what"] != "grow", 0)))
 
 
 def _process_events(events: Batch, notes: Mapping[str, Noted]) -> pd.DataFrame:

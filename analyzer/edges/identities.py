@@ -343,8 +343,9 @@ def _renumbered(table: EdgeTable, base: Ints, kernels: Objects, starts: dict[int
         key(aliases, aliases["first_ns"].to_numpy()),
         key(facts, np.where(creates, facts["last_ns"], facts["first_ns"])),
         key(table.bursts, table.bursts["first_ns"].to_numpy()),
+        key(table.cuts, table.cuts["first_ns"].to_numpy()),
     ]
-    origin = np.concatenate([rows["file"].to_numpy() for rows in (aliases, facts, table.bursts)])
+    origin = np.concatenate([rows["file"].to_numpy() for rows in (aliases, facts, table.bursts, table.cuts)])
     every = np.concatenate(keys)
     own = np.array([MARK in name for name in table.files["file"].to_numpy()], dtype=np.bool_)
     first = np.lexsort((np.arange(len(every)), ~own[origin]))  # a use's own rows tell its type
@@ -363,6 +364,7 @@ def _renumbered(table: EdgeTable, base: Ints, kernels: Objects, starts: dict[int
         aliases=aliases.assign(file=codes[0]),
         facts=pd.concat([facts.assign(file=codes[1]), nowhere], ignore_index=True),
         bursts=table.bursts.assign(file=codes[2]),
+        cuts=table.cuts.assign(file=codes[3]),
     )
     return row_order.ordered(edge_table.combine([renamed]))
 

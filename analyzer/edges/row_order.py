@@ -34,6 +34,7 @@ _KEYS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "lengths": (("kind", "range"), ("cat", "name")),
     "threads": (("who", "tid"), ()),
     "facts": (("who", "file", "first_ns", "last_ns"), ("what", "path", "path2")),
+    "cuts": (("who", "file", "last_ns", "first_ns", "start", "end"), ("what",)),
     "process_events": (("who", "ns", "pid"), ("what",)),
 }
 """Table -> the columns of numbers and then those of texts that its rows are ordered by."""
@@ -118,7 +119,7 @@ def _places(at: Ints) -> Ints:
 
 def _with_actors(table: EdgeTable, at: Ints) -> EdgeTable:
     place = _places(at)
-    tables = ("bursts", "counts", "patterns", "sizes", "functions", "threads", "facts", "process_events")
+    tables = ("bursts", "counts", "patterns", "sizes", "functions", "threads", "facts", "cuts", "process_events")
     coded = {name: rows.assign(who=place[rows["who"].to_numpy()]) for name in tables for rows in [getattr(table, name)]}
     kinds = len(KINDS)
     group = place[table.busy.group // kinds] * kinds + table.busy.group % kinds
@@ -127,7 +128,7 @@ def _with_actors(table: EdgeTable, at: Ints) -> EdgeTable:
 
 def _with_files(table: EdgeTable, at: Ints) -> EdgeTable:
     place = np.append(_places(at), -1)  # the last: facts without a file
-    tables = ("aliases", "bursts", "patterns", "sizes", "facts")
+    tables = ("aliases", "bursts", "patterns", "sizes", "facts", "cuts")
     coded = {
         name: rows.assign(file=place[rows["file"].to_numpy()]) for name in tables for rows in [getattr(table, name)]
     }
@@ -137,7 +138,7 @@ def _with_files(table: EdgeTable, at: Ints) -> EdgeTable:
 def _with_bursts(table: EdgeTable) -> EdgeTable:
     """Of bursts of a key that begin at once, the truncation comes first, as in the fold."""
     bursts = table.bursts
-    stale = (~bursts["fresh"].to_numpy(dtype=np.bool_)).astype(np.int64)
+    stale = (~(bursts["fresh"] | bursts["cut"]).to_numpy(dtype=np.bool_)).astype(np.int64)
     at = order([*(bursts[name].to_numpy() for name in _BURST), stale, bursts["last_ns"].to_numpy()])
     if at is None:
         return table

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from tailrace.analyzer.edges.edge_table import WRITE, EdgeTable
 
 SANDBOX = re.compile(r"^(?P<worker>.*/worker-\d+-\d+)/(?:t|task|func)\.\d+/(?P<name>.+)$", re.DOTALL)
-_KEYED = ("bursts", "facts", "patterns", "sizes")
+_KEYED = ("bursts", "facts", "cuts", "patterns", "sizes")
 """The tables with rows of (who, file)."""
 
 

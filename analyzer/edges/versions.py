@@ -4,14 +4,15 @@ A file is an identity (device, inode, birth time; identities.py), so renaming ke
 unlink and create makes another file. The content of one identity changes, too. The rule for regular files:
 
     file@0   the file before the first write of the run
-    file@n   begins 1. when the file is truncated, or
+    file@n   begins 1. when the file is truncated, to nothing or to a part, or
                     2. when a unit that is not among the writers of the current version begins to write; unless one of
                        these writers writes again later (they overlap in time) and no other unit read the file in the
                        pause before: then they share the version
 
 A unit is a task, or a process without a task. A read belongs to the version that is current when its burst begins; if
-another version begins before the burst ends, the burst is `raced`. A version that did not begin by truncation still
-contains the bytes of the previous version, its `base`, that were not overwritten. Pipes, sockets and other streams have
+another version begins before the burst ends, the burst is `raced`. A version that did not begin by truncation to
+nothing still contains the bytes of the previous version, its `base`, that were not overwritten or cut off. A hole that
+is punched is a write of nobody's zeros: it begins a version where a write would. Pipes, sockets and other streams have
 no states: one version, 1.
 
 Consequence: a read never belongs to a version that began after the burst did, so file@version graphs have no cycle that
@@ -40,7 +41,7 @@ class Versions(Tabular):
     """All versions of a run.
 
     table: one row per version: file (code), number, begin_ns, end_ns (last write; begin and end are 0 for file@0),
-        truncated, base (position of the version that it continues, -1 if none), stream.
+        truncated (to nothing), base (position of the version that it continues, -1 if none), stream.
     of_burst: position in `table` for each burst.
     raced: True for each burst that read while a newer version began.
     """
@@ -82,7 +83,7 @@ def with_created(table: EdgeTable) -> pd.DataFrame:
     if made.empty:
         return bursts
     rows = made[["who", "file", "first_ns", "last_ns"]].assign(
-        dir=WRITE, fresh=True, exact=True, **dict.fromkeys(BURST_SUMS, 0), **BURST_ORDER
+        dir=WRITE, fresh=True, cut=False, hides=False, exact=True, **dict.fromkeys(BURST_SUMS, 0), **BURST_ORDER
     )
     both: pd.DataFrame = pd.concat([bursts, rows], ignore_index=True)[list(bursts.columns)]
     return both
@@ -94,6 +95,7 @@ def assign(table: EdgeTable, bursts: pd.DataFrame) -> Versions:
     stream = table.files["ftype"].isin(STREAM_TYPES).to_numpy(dtype=np.bool_)
     writes = bursts["dir"].to_numpy() == WRITE
     rows = pd.DataFrame({"file": bursts["file"], "unit": unit, "fresh": bursts["fresh"]})
+    rows["begins"] = bursts["fresh"] | _cuts_off(table, bursts)
     rows["first_ns"], rows["last_ns"] = bursts["first_ns"], bursts["last_ns"]
     never = np.iinfo(np.int64).max  # a fill value, since NaN would turn ns into floats, which lose precision
     first_write = rows[writes].groupby("file")["first_ns"].min().reindex(range(len(stream)), fill_value=never)
@@ -108,12 +110,25 @@ def assign(table: EdgeTable, bursts: pd.DataFrame) -> Versions:
     return _tabulate(table, rows, writes, number.astype(np.int64), truncated | simple_start, stream)
 
 
+def _cuts_off(table: EdgeTable, bursts: pd.DataFrame) -> Bools:
+    """Whether each burst begins with a truncation that left a part of the file."""
+    found: Bools = bursts["cut"].to_numpy(dtype=np.bool_, copy=True)
+    if not found.any():
+        return found
+    cuts = table.cuts[table.cuts["what"] == "truncate"]
+    when = set(zip(cuts["who"].tolist(), cuts["file"].tolist(), cuts["last_ns"].tolist(), strict=True))
+    rows = bursts[found]
+    keys = zip(rows["who"].tolist(), rows["file"].tolist(), rows["first_ns"].tolist(), strict=True)
+    found[found] = [key in when for key in keys]
+    return found
+
+
 def _contested(rows: pd.DataFrame, writes: Bools, stream: Bools, began: Ints) -> Ints:
     """Files with more than one written version: several units wrote, or the file was truncated after the first
     write."""
     written = rows[writes]
     several = written.groupby("file")["unit"].nunique()
-    again = written["file"][(written["fresh"]) & (written["first_ns"] > began[writes])]
+    again = written["file"][(written["begins"]) & (written["first_ns"] > began[writes])]
     codes = np.union1d(several.index.to_numpy()[several.to_numpy() > 1], again.to_numpy())
     return np.asarray(codes[~stream[codes.astype(np.int64)]], dtype=np.int64)
 
@@ -121,9 +136,9 @@ def _contested(rows: pd.DataFrame, writes: Bools, stream: Bools, began: Ints) ->
 def _sequence(rows: pd.DataFrame, writes: Bools) -> tuple[Ints, Bools]:
     """The version number of each burst of one file, and whether the burst truncated it into that version."""
     first, last = rows["first_ns"].to_numpy(), rows["last_ns"].to_numpy()
-    unit, fresh = rows["unit"].to_numpy(), rows["fresh"].to_numpy()
-    order = np.flatnonzero(writes)[np.lexsort((~fresh[writes], first[writes]))]
-    era = np.cumsum(fresh[order])
+    unit, fresh, begin = rows["unit"].to_numpy(), rows["fresh"].to_numpy(), rows["begins"].to_numpy()
+    order = np.flatnonzero(writes)[np.lexsort((~begin[writes], first[writes]))]
+    era = np.cumsum(begin[order])
     until: dict[tuple[int, int], int] = {}
     for i, e in zip(order, era, strict=True):
         until[(int(e), int(unit[i]))] = max(until.get((int(e), int(unit[i])), 0), int(last[i]))
@@ -134,7 +149,7 @@ def _sequence(rows: pd.DataFrame, writes: Bools) -> tuple[Ints, Bools]:
     reads = (first[~writes], last[~writes], unit[~writes])
     for i, e in zip(order, era, strict=True):
         u = int(unit[i])
-        if not begins or fresh[i] or (u not in writers and not _shares(reads, writers, until, int(e), end, first[i])):
+        if not begins or begin[i] or (u not in writers and not _shares(reads, writers, until, int(e), end, first[i])):
             begins.append(int(first[i]))
             writers, end = set(), 0
         writers.add(u)
@@ -195,6 +210,20 @@ def _raced(rows: pd.DataFrame, writes: Bools, out: pd.DataFrame, of_burst: Ints)
     next_begin[same] = out["begin_ns"].to_numpy()[same + 1]
     late = next_begin[of_burst] < rows["last_ns"].to_numpy()
     return np.asarray(late & ~writes & ~out["stream"].to_numpy()[of_burst], dtype=np.bool_)
+
+
+def made(table: EdgeTable) -> Bools:
+    """For each file whether a traced process made it in the run, so that it was empty at first."""
+    facts, count = table.facts, len(table.files)
+    created, new = np.zeros((2, count), dtype=np.bool_)
+    for mark, what in ((created, ("create", "new")), (new, ("new",))):
+        rows = facts["file"].to_numpy(dtype=np.int64)[facts["what"].isin(what).to_numpy()]
+        mark[rows[rows >= 0]] = True
+    started = int(table.counts["first_ns"].min()) if len(table.counts) else 0
+    at = np.flatnonzero(created & ~new)
+    births = [birth_ns(str(name)) for name in table.files["file"].to_numpy()[at]]
+    created[at] = np.array(births, dtype=np.int64) > started - BIRTH_SLACK_NS
+    return np.asarray(created, dtype=np.bool_)
 
 
 def whole(table: EdgeTable, versions: Versions) -> Bools:

@@ -21,7 +21,16 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import channels, clocks, edge_table, file_classes, flows, identities, staged, versions
+from tailrace.analyzer.edges import (
+    channels,
+    clocks,
+    edge_table,
+    file_classes,
+    flows,
+    identities,
+    staged,
+    versions,
+)
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model import managers_own
 from tailrace.analyzer.store import ledger, mounts, processes
@@ -284,7 +293,8 @@ def flow_table(m: Model, level: str, classes: Sequence[str] = DEFAULT_CLASSES) -
 
     Columns: producer and consumer (positions in `activities(m, level)`, producer -1: before the run), version, file
     (code), bytes (read by the consumer of what the producer wrote), unique_bytes (each byte once), first_ns, last_ns
-    (of the reads). A read by a unit (task, or process without one) of its own writing is no flow.
+    (of the reads), exact (False: the bytes were divided among several producers, or may be another's). A read by a unit
+    (task, or process without one) of its own writing is no flow; nor is one of bytes that nobody wrote.
     """
     key = level + "|" + ",".join(sorted(classes))
     if key not in m._flows:
@@ -293,31 +303,55 @@ def flow_table(m: Model, level: str, classes: Sequence[str] = DEFAULT_CLASSES) -
 
 
 def _flow_table(m: Model, level: str, classes: Sequence[str]) -> pd.DataFrame:
+    rows = attributed(m, level, classes)
+    process_level = level == "process"  # there a task's processes are activities of their own
+    own = rows["own"] & ~(process_level & (rows["consumer"] != rows["producer"]))
+    out = edge_table.summed(
+        rows[~own & (rows["producer"] != flows.NOBODY)],
+        ["producer", "consumer", "version", "file"],
+        {"bytes": np.add, "unique_bytes": np.add, **edge_table.SPAN, "exact": np.logical_and},
+    )
+    one_ended = m.versions.table["stream"].to_numpy()[out["version"]] & (out["producer"] == flows.BEFORE)
+    result: pd.DataFrame = out[~one_ended].reset_index(drop=True)
+    return result
+
+
+def attributed(m: Model, level: str, classes: Sequence[str] = DEFAULT_CLASSES) -> pd.DataFrame:
+    """All bytes that were read, `flow_table` without its sums: also those that nobody wrote (producer
+    `flows.NOBODY`), and those that a unit wrote itself (`own`)."""
     code, _ = activities(m, level)
     pick = m.classed(classes)
     activity = code[m.bursts["who"].to_numpy()]
     reading = m.bursts["dir"].to_numpy() == edge_table.READ
     # A finer reader and writer than the level: otherwise a unit's own bytes can't be distinguished from its stage's.
     pair, first = grouping.numbered(grouping.pack(m.unit, activity))
-    reads = flows.side(m.bursts, m.version, pair, pick & reading, m.table.extents)
-    writes = flows.side(m.bursts, m.version, pair, pick & ~reading, m.table.extents)
-    rows = flows.project(reads, writes, m.versions.table["base"].to_numpy(), m.whole)
+    reads = flows.accesses(m.bursts, m.version, pair, pick & reading, m.table.extents)
+    writes = flows.accesses(m.bursts, m.version, pair, pick & ~reading, m.table.extents)
+    rows = flows.project(reads, writes, _files(m))
     unit, group = m.unit[first], activity[first]
-    before = rows["writer"].to_numpy() == flows.BEFORE
-    own = ~before & (unit[rows["reader"]] == unit[rows["writer"]])
+    writer = rows["writer"].to_numpy()
+    rows["own"] = (writer >= 0) & (unit[rows["reader"]] == unit[writer])
     rows["consumer"] = group[rows["reader"]]
-    rows["producer"] = np.where(before, flows.BEFORE, group[rows["writer"]])
+    rows["producer"] = np.where(writer < 0, writer, group[writer])
     rows["file"] = m.versions.table["file"].to_numpy()[rows["version"]]
-    process_level = level == "process"  # there a task's processes are activities of their own
-    rows = rows[~own | (process_level & (rows["consumer"] != rows["producer"]))]
-    out = edge_table.summed(
-        rows,
-        ["producer", "consumer", "version", "file"],
-        {"bytes": np.add, "unique_bytes": np.add, "first_ns": np.minimum, "last_ns": np.maximum},
+    return rows
+
+
+def _files(m: Model) -> flows.Files:
+    """What is known of the files, for flows."""
+    unseen = m.of_processes(ledger.partial_processes(m.processes) or ())
+    leaky = np.zeros(len(m.table.files), dtype=np.bool_)
+    for rows in (m.table.bursts, m.table.facts[m.table.facts["file"] >= 0]):
+        leaky[rows["file"].to_numpy(dtype=np.int64)[unseen[rows["who"].to_numpy(dtype=np.int64)]]] = True
+    table = m.versions.table
+    return flows.Files(
+        made=versions.made(m.table),
+        leaky=leaky,
+        cuts=m.table.cuts,
+        base=table["base"].to_numpy(),
+        whole=m.whole,
+        stream=table["stream"].to_numpy(dtype=np.bool_),
     )
-    one_ended = m.versions.table["stream"].to_numpy()[out["version"]] & (out["producer"] == flows.BEFORE)
-    result: pd.DataFrame = out[~one_ended].reset_index(drop=True)
-    return result
 
 
 def access_table(m: Model, code: Ints, classes: Sequence[str]) -> tuple[pd.DataFrame, list[list[list[int]]]]:
@@ -326,6 +360,8 @@ def access_table(m: Model, code: Ints, classes: Sequence[str]) -> tuple[pd.DataF
     bursts = m.bursts[pick].assign(version=m.version[pick], activity=code[m.bursts["who"].to_numpy()[pick]])
     bursts["raced"] = m.versions.raced[pick]
     grouped = bursts.groupby(["activity", "version", "dir"], sort=True)
+    # Bytes of a stream have no offsets, so that nothing is unknown of them.
+    bursts["exact"] &= (bursts["loose_bytes"] == 0) | m.versions.table["stream"].to_numpy()[bursts["version"]]
     sums = {"bytes": "sum", "calls": "sum", "first_ns": "min", "last_ns": "max", "exact": "all", "raced": "any"}
     rows = grouped.agg(sums).reset_index()
     group = np.full(len(m.bursts), -1, dtype=np.int64)

@@ -53,7 +53,7 @@ def graph(
     extent read), ftype, external; for a package: files; for a dataset: path, dataset, version, bytes, external
     (datasets.py).
     Edges have `kind`:
-        flow   producer -> consumer: bytes, unique_bytes, files, first_ns, last_ns (of the reads)
+        flow   producer -> consumer: bytes, unique_bytes, files, first_ns, last_ns (of the reads), exact
         read   file -> activity: bytes, calls, first_ns, last_ns, extents, exact, own (the activity wrote this
                version), raced
         write  activity -> file: bytes, calls, first_ns, last_ns, extents, exact
@@ -156,13 +156,14 @@ def _add_flows(out: Graph, m: Model, level: str, ids: list[str], classes: Sequen
     rows = flow_table(m, level, classes)
     rows = rows[rows["producer"] >= 0]
     key = ["producer", "consumer"]
-    hows = {"bytes": np.add, "unique_bytes": np.add, "files": np.add, "first_ns": np.minimum, "last_ns": np.maximum}
+    hows = {"bytes": np.add, "unique_bytes": np.add, "files": np.add, **edge_table.SPAN, "exact": np.logical_and}
     files = grouping.groups(grouping.pack(*(rows[name].to_numpy() for name in (*key, "file"))))
     new_file = np.zeros(len(rows), dtype=np.int64)
     new_file[files.order[files.at]] = 1
     for row in edge_table.summed(rows.assign(files=new_file), key, hows).to_dict("records"):
-        source, target = ids[row.pop("producer")], ids[row.pop("consumer")]
-        out.add_edge(source, target, key="flow", kind="flow", **{str(k): int(v) for k, v in row.items()})
+        source, target, exact = ids[row.pop("producer")], ids[row.pop("consumer")], bool(row.pop("exact"))
+        sums = {str(k): int(v) for k, v in row.items()}
+        out.add_edge(source, target, key="flow", kind="flow", **sums, exact=exact)
 
 
 def _add_files(out: Graph, m: Model, code: Ints, ids: list[str], shown: str, classes: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ def flows(m: Model, code: Ints, index: Ints) -> list[JsonObject]:
     """Stage to stage, with its largest files; source -1 is "before the run", target -1 is "left at the end".
 
     undecided_bytes: of source -1, what may as well have been written on another host (model/undecided.py)."""
-    rows = dataflow.flow_table(m, "stage")[["producer", "consumer", "file", "bytes"]]
+    rows = dataflow.flow_table(m, "stage")[["producer", "consumer", "file", "bytes", "exact"]]
     rows = pd.concat([rows, _left(m, code)], ignore_index=True)
     pairs = _task_pairs(m, code)
     partial = dataflow.partial_activities(m, code)
@@ -34,7 +34,7 @@ def flows(m: Model, code: Ints, index: Ints) -> list[JsonObject]:
                 "bytes": int(files.sum()),
                 "files": len(files),
                 "undecided_bytes": int(files[undecided_files[files.index]].sum()) if producer < 0 else 0,
-                "confidence": _confidence(partial, producer, consumer),
+                "confidence": _confidence(partial, bool(group["exact"].all()), producer, consumer),
                 "largest": [{"path": str(m.paths[f]), "bytes": int(b)} for f, b in largest.items()],
                 **pairs.get((producer, consumer), {"pairs": 0, "tasks": []}),
             }
@@ -42,11 +42,13 @@ def flows(m: Model, code: Ints, index: Ints) -> list[JsonObject]:
     return out
 
 
-def _confidence(partial: set[int] | None, *activities: int) -> str:
+def _confidence(partial: set[int] | None, exact: bool, *activities: int) -> str:
     """As the graph's edges have it (graphs.graph); "" without accounts."""
     if partial is None:
         return ""
-    return "partial" if partial & {int(activity) for activity in activities} else "complete"
+    if partial & {int(activity) for activity in activities}:
+        return "partial"
+    return "complete" if exact else "estimated"
 
 
 def _task_pairs(m: Model, code: Ints) -> dict[tuple[int, int], JsonObject]:
@@ -79,5 +81,6 @@ def _left(m: Model, code: Ints) -> pd.DataFrame:
     pick = (m.bursts["dir"].to_numpy() == edge_table.WRITE) & kept[m.bursts["file"].to_numpy()]
     bursts = m.bursts[pick]
     rows = pd.DataFrame({"producer": code[bursts["who"].to_numpy()], "file": bursts["file"], "bytes": bursts["bytes"]})
-    result: pd.DataFrame = rows.groupby(["producer", "file"], as_index=False).agg({"bytes": "sum"}).assign(consumer=-1)
+    sums = rows.groupby(["producer", "file"], as_index=False).agg({"bytes": "sum"})
+    result: pd.DataFrame = sums.assign(consumer=-1, exact=True)
     return result

@@ -15,7 +15,10 @@ namespace tailrace::native {
 namespace {
 
 // Flags as the kernel takes them (open(2), mmap(2)): the generic values, independent of this machine's headers.
-constexpr int64_t kAccessMode = 03, kCreate = 0100, kExclusive = 0200, kTruncate = 01000, kAppend = 02000, kTemporary = 020000000;
+constexpr int64_t kAccessMode = 03, kCreate = 0100, kExclusive = 0200, kTruncate = 01000, kAppend = 02000,
+                  kTemporary = 020000000;
+// Modes of fallocate(2): those that change which bytes the file has.
+constexpr int64_t kPunchHole = 0x02, kCollapse = 0x08, kZero = 0x10, kInsert = 0x20;
 constexpr int64_t kProtWrite = 0x2, kMapType = 0xF, kMapShared = 0x1, kMapSharedValidate = 0x3;
 
 constexpr int64_t kUnknown = -1;  // an offset, or a file that is none
@@ -95,6 +98,8 @@ class EventFolder {
     BurstPart part;
     for (size_t i = 0; i < kBurstColumns; ++i) part.bursts.column[i] = table.bursts.column[i].data();
     part.bursts.fresh = table.bursts.fresh.data();
+    part.bursts.cut = table.bursts.cut.data();
+    part.bursts.hides = table.bursts.hides.data();
     part.bursts.exact = table.bursts.exact.data();
     part.bursts.size = table.bursts.size();
     part.extents = view(table.extents);
@@ -152,7 +157,9 @@ class EventFolder {
       const int64_t calls = number(call, kCallCount);
       patterns_.add_unmoving(call.who, call.file, kMeta, call.is(kOpens) ? calls : 0, call.is(kSeeks) ? calls : 0);
     }
-    if (call.is(kOpens | kMakes | kMoves | kLinks | kUnlinks | kNew | kProcess)) note(call);
+    constexpr uint32_t kNoted =
+        kOpens | kMakes | kMoves | kLinks | kUnlinks | kNew | kTruncates | kAllocates | kProcess;
+    if (call.is(kNoted)) note(call);
   }
 
   int64_t actor(size_t row) {
@@ -302,13 +309,15 @@ class EventFolder {
                                              piece_.backward, piece_.from,  piece_.to};
       for (size_t i = 0; i < kBurstColumns; ++i) totals_.bursts.column[i].push_back(values[i]);
       totals_.bursts.fresh.push_back(false);
+      totals_.bursts.cut.push_back(false);
+      totals_.bursts.hides.push_back(false);
       totals_.bursts.exact.push_back(true);
       for (const Interval &range : piece_.ranges) totals_.extents.add(number, range);
       totals_.times.add(number, time);
     }
   }
 
-  // An event is up to three accesses: what it moves, a truncation, a mapping.
+  // An event is up to three accesses: what it moves, a truncation or cut, a mapping.
   void access(const Call &call) {
     const int64_t offset = number(call, kOffset), size = number(call, kSize), calls = number(call, kCallCount);
     const bool reads = call.is(kReads), writes = call.is(kWrites);
@@ -317,21 +326,34 @@ class EventFolder {
       if (reads) put(call, call.file, kRead, {offset, size, calls, 0, false, relays});
       if (writes && !reads) put(call, call.file, kWrite, {offset, size, calls, 0, false});
       if (truncates(call)) put(call, call.file, kWrite, {kUnknown, 0, 0, 0, true});
+      if (cuts(call)) put_cut(call);
       if (!reads && !writes && call.is(kMmap) && call.is(kRegular)) {
         const int64_t mapped = number(call, kCount);
         if (call.is(kMaps)) put(call, call.file, kRead, {offset, 0, calls, mapped, false});
         if (stores(call)) put(call, call.file, kWrite, {offset, 0, calls, mapped, false});
       }
     }
-    // The offset of a two-descriptor copy is the read side's.
     const int64_t target = call.file2 < 0 ? call.file : call.file2;
-    if (reads && writes && target >= 0) put(call, target, kWrite, {kUnknown, size, calls, 0, false, relays});
+    const int64_t to = std::max<int64_t>(number(call, kOffset2), kUnknown);
+    if (reads && writes && target >= 0) put(call, target, kWrite, {to, size, calls, 0, false, relays});
   }
 
   bool truncates(const Call &call) const {
     const int64_t flags = number(call, kFlags);
     return call.is(kCreat) || (call.is(kTruncates) && number(call, kOffset) == 0) ||
            (call.is(kOpens) && (flags & kTruncate) != 0 && (flags & kAccessMode) != 0);
+  }
+
+  // Whether it ends bytes of the file, but not all.
+  bool cuts(const Call &call) const {
+    if (call.is(kTruncates)) return number(call, kOffset) > 0 && number(call, kCount) > 0;
+    return call.is(kAllocates) && (number(call, kFlags) & (kPunchHole | kCollapse | kZero | kInsert)) != 0;
+  }
+
+  // From its end on: what the actor writes then comes after it.
+  void put_cut(const Call &call) {
+    accesses_.push_back({call.end_ns, call.end_ns, 0, 0, 0, kUnknown, static_cast<int32_t>(call.who),
+                         static_cast<int32_t>(call.file), static_cast<uint8_t>(kWrite), false, true, false});
   }
 
   // Whether what is stored through the mapping reaches the file.
@@ -351,7 +373,7 @@ class EventFolder {
     if (moved.mapped == 0) patterns_.add(call.who, file, direction, moved.offset, moved.bytes, moved.calls, block);
     accesses_.push_back({call.begin_ns, call.end_ns, moved.bytes, moved.calls, moved.mapped, moved.offset,
                          static_cast<int32_t>(call.who), static_cast<int32_t>(file), static_cast<uint8_t>(direction),
-                         moved.fresh, moved.relayed});
+                         moved.fresh, false, moved.relayed});
   }
 
   void note(const Call &call) {
@@ -367,6 +389,7 @@ class EventFolder {
       if (call.is(kUnlinks)) put(call, kUnlinked);
       if (call.is(kMoves)) put(call, kMoved);
       if (call.is(kLinks)) put(call, kLinked);
+      if (call.is(kTruncates | kAllocates) && number(call, kOffset) >= 0) put(call, kSized);
     }
     if (!call.ok && call.is(kOpens)) put(call, kFailedOpen);
     if (call.ok && call.is(kProcess) && number(call, kRet) > 0) {

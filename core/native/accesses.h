@@ -58,13 +58,14 @@ enum NumberColumn : size_t {
   kFollowed,
   kPlacedCalls,  // of a line of totals, as the next
   kUnalignedCalls,
-  kBlock,  // of the first file; 0: not known
+  kBlock,    // of the first file; 0: not known
+  kOffset2,  // of the second file
   kTid,
   kNumberColumns
 };
 inline constexpr const char *kNumberNames[kNumberColumns] = {
-    "ts",     "dur",   "size", "count", "ret",      "errno",  "flags",     "prot",    "pid",
-    "offset", "calls", "span", "last",  "followed", "placed", "unaligned", "blksize", "tid"};
+    "ts",    "dur",  "size", "count",    "ret",    "errno",     "flags",   "prot",    "pid", "offset",
+    "calls", "span", "last", "followed", "placed", "unaligned", "blksize", "offset2", "tid"};
 
 // What a name, category, type or direction means; an event has the bits of all four. Names and categories have those of
 // the core's tables (trait::Bit).
@@ -84,11 +85,19 @@ struct BitName {
   uint32_t bit;
 };
 inline constexpr BitName kBitNames[] = {
-    {"opens", kOpens},     {"makes", kMakes}, {"creat", kCreat},       {"truncates", kTruncates}, {"maps", kMaps},
-    {"moves", kMoves},     {"links", kLinks}, {"unlinks", kUnlinks},   {"forks", kForks},         {"reaps", kReaps},
-    {"waits", kWaits},     {"upper", kUpper}, {"not_io", kNotIo},      {"mmap", kMmap},           {"process", kProcess},
-    {"channel", kChannel}, {"libc", kLibc},   {"stream", kStreamType}, {"regular", kRegular},     {"reads", kReads},
-    {"writes", kWrites},   {"new", kNew},     {"nameless", kNameless}, {"buffered", kBuffered},   {"seeks", kSeeks},
+    {"opens", kOpens},       {"makes", kMakes},
+    {"creat", kCreat},       {"truncates", kTruncates},
+    {"maps", kMaps},         {"moves", kMoves},
+    {"links", kLinks},       {"unlinks", kUnlinks},
+    {"forks", kForks},       {"reaps", kReaps},
+    {"waits", kWaits},       {"upper", kUpper},
+    {"not_io", kNotIo},      {"mmap", kMmap},
+    {"process", kProcess},   {"channel", kChannel},
+    {"libc", kLibc},         {"stream", kStreamType},
+    {"regular", kRegular},   {"reads", kReads},
+    {"writes", kWrites},     {"new", kNew},
+    {"nameless", kNameless}, {"buffered", kBuffered},
+    {"seeks", kSeeks},       {"allocates", kAllocates},
 };
 
 // What a call's time counts as, in the order of edges.KINDS.
@@ -99,7 +108,7 @@ struct Events {
   const int32_t *code[kTextColumns] = {};
   const uint32_t *bits[kBitColumns] = {};      // by code
   size_t meanings[kBitColumns] = {};           // how many codes have bits
-  const int64_t *number[kNumberColumns] = {};  // null: 0; pid, tid, offset, span and last -1, calls 1
+  const int64_t *number[kNumberColumns] = {};  // null: 0; pid, tid, offset, offset2, span and last -1, calls 1
   size_t files = 0;                            // codes of file and file2 are below it
   std::vector<std::string_view> pieces;        // by code, "" for none: PieceReader's text
   std::vector<std::string_view> sizes;         // the same: histograms, as PatternFolder::add_totals takes them
@@ -138,12 +147,13 @@ enum Note : size_t {
   kLinked,
   kAppending,
   kFailedOpen,
+  kSized,  // the file's size or blocks were changed
   kForked,
   kReaped,
   kNotes
 };
-inline constexpr const char *kNoteNames[kNotes] = {"create", "new",    "nameless",    "unlink", "rename",
-                                                   "link",   "append", "failed open", "fork",   "wait"};
+inline constexpr const char *kNoteNames[kNotes] = {"create", "new",         "nameless", "unlink", "rename", "link",
+                                                   "append", "failed open", "size",     "fork",   "wait"};
 
 struct Noted {
   Growing<int64_t> row, who, file;  // the event; its actor; its file, -1 for none

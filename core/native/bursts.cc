@@ -18,7 +18,7 @@ struct Row {
   int64_t key;  // 2 * file + direction
   int64_t first_ns;
   Place place;
-  bool stale;  // not fresh: of two that begin together, the truncation comes first
+  bool stale;  // no truncation or cut: of two that begin together, that comes first
 
   bool operator<(const Row &o) const {
     if (key != o.key) return key < o.key;
@@ -55,6 +55,8 @@ class Accesses {
   int64_t first_ns(size_t row) const { return rows_[row].first_ns; }
   int64_t last_ns(size_t row) const { return rows_[row].last_ns; }
   bool fresh(size_t row) const { return rows_[row].fresh; }
+  bool cut(size_t row) const { return rows_[row].cut; }
+  bool hides(size_t) const { return false; }
   bool exact(size_t) const { return true; }
   void add_sums(size_t row, int64_t *sums) const {
     const Access &access = rows_[row];
@@ -104,6 +106,8 @@ class PartialBursts {
   int64_t first_ns(size_t row) const { return value(row, kFirst); }
   int64_t last_ns(size_t row) const { return value(row, kLast); }
   bool fresh(size_t row) const { return part_.bursts.fresh[row]; }
+  bool cut(size_t row) const { return part_.bursts.cut[row]; }
+  bool hides(size_t row) const { return part_.bursts.hides[row]; }
   bool exact(size_t row) const { return part_.bursts.exact[row]; }
   void add_sums(size_t row, int64_t *sums) const {
     for (const BurstColumn column : {kBytes, kCalls, kLoose, kMapped, kRelayed, kBackward}) {
@@ -171,7 +175,8 @@ class Fold {
       if (end - place > kAhead) parts_[place[kAhead].part].prefetch(place[kAhead].row);
       const Source &part = parts_[place->part];
       const size_t row = place->row;
-      rows_.push_back({2 * part.file(row) + part.direction(row), part.first_ns(row), *place, !part.fresh(row)});
+      rows_.push_back(
+          {2 * part.file(row) + part.direction(row), part.first_ns(row), *place, !part.fresh(row) && !part.cut(row)});
     }
     sort_rows();
     for (size_t row = 0; row < rows_.size();) {
@@ -233,7 +238,7 @@ class Fold {
     int64_t last = std::numeric_limits<int64_t>::min();
     int64_t sums[kBurstColumns] = {};
     sums[kFrom] = sums[kTo] = -1;
-    bool exact = true;
+    bool exact = true, hides = false;
     extents_.clear();
     times_.clear();
     for (size_t row = begin; row < end; ++row) {
@@ -246,7 +251,8 @@ class Fold {
         if (source.from(at) < sums[kTo]) sums[kBackward] = plus(sums[kBackward], 1);
         sums[kTo] = source.to(at);
       }
-      exact &= source.exact(at);
+      exact &= source.exact(at) && (row == begin || rows_[row].stale);
+      hides |= source.hides(at) || (row != begin && source.fresh(at));
       source.add_extents(at, &extents_);
       source.add_times(at, &times_);
     }
@@ -260,7 +266,9 @@ class Fold {
     const int64_t key[] = {who, first.key / 2, first.key % 2, first.first_ns, last};
     for (size_t column = 0; column < kBytes; ++column) out_.bursts.column[column].push_back(key[column]);
     for (size_t column = kBytes; column < kBurstColumns; ++column) out_.bursts.column[column].push_back(sums[column]);
-    out_.bursts.fresh.push_back(!first.stale);
+    out_.bursts.fresh.push_back(part(first).fresh(first.place.row));
+    out_.bursts.hides.push_back(hides);
+    out_.bursts.cut.push_back(part(first).cut(first.place.row));
     out_.bursts.exact.push_back(exact);
   }
 

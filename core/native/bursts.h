@@ -3,8 +3,9 @@
 //     accesses, or the bursts of partial tables --fold--> bursts, each with its byte ranges and times
 //
 // Invariants: rows of a key (actor, file, direction) join unless a pause is between them or the second one truncates
-// the file. Past the limit the shortest pauses are closed first, truncations last. An access is a burst of one call, so
-// the same fold makes partial tables and combines them.
+// the file, or cuts a part out of it. Past the limit the shortest pauses are closed first, truncations last; then a burst
+// has bytes from before and after one, which makes it inexact, and hides the truncation. An access is a burst of one call,
+// so the same fold makes partial tables and combines them.
 #pragma once
 
 #include <cstdint>
@@ -46,13 +47,16 @@ struct Access {
   int64_t offset;  // below 0: unknown
   int32_t who, file;
   uint8_t direction;
-  bool fresh;    // truncates the file
+  bool fresh;    // truncates the file to nothing
+  bool cut;      // cuts off or out a part of it
   bool relayed;  // from or to another file, by the kernel
 };
 
 struct BurstView {
   const int64_t *column[kBurstColumns] = {};
-  const bool *fresh = nullptr;  // begins with a truncation
+  const bool *fresh = nullptr;  // begins with a truncation to nothing
+  const bool *cut = nullptr;    // begins with another cut
+  const bool *hides = nullptr;  // has a truncation to nothing that it does not begin with
   const bool *exact = nullptr;  // its byte ranges cover only what was moved
   size_t size = 0;
 };
@@ -75,12 +79,14 @@ struct BurstLimits {
 
 struct Bursts {
   Growing<int64_t> column[kBurstColumns];
-  Growing<bool> fresh, exact;
+  Growing<bool> fresh, cut, hides, exact;
 
   size_t size() const { return fresh.size(); }
   void reserve(size_t count) {
     for (Growing<int64_t> &values : column) values.reserve(count);
     fresh.reserve(count);
+    cut.reserve(count);
+    hides.reserve(count);
     exact.reserve(count);
   }
 };

@@ -71,6 +71,8 @@ nb::tuple to_tuple(Intervals *rows) {
 nb::tuple to_tuple(BurstTable *table) {
   nb::dict bursts = to_dict(table->bursts.column, kBurstNames);
   bursts["fresh"] = to_numpy(&table->bursts.fresh);
+  bursts["cut"] = to_numpy(&table->bursts.cut);
+  bursts["hides"] = to_numpy(&table->bursts.hides);
   bursts["exact"] = to_numpy(&table->bursts.exact);
   return nb::make_tuple(bursts, to_tuple(&table->extents), to_tuple(&table->times));
 }
@@ -109,6 +111,8 @@ BurstPart part_of(const PartRow &row, size_t actors) {
   BurstPart part;
   for (size_t i = 0; i < kBurstColumns; ++i) part.bursts.column[i] = column<int64_t>(columns, kBurstNames[i], rows);
   part.bursts.fresh = column<bool>(columns, "fresh", rows);
+  part.bursts.cut = column<bool>(columns, "cut", rows);
+  part.bursts.hides = column<bool>(columns, "hides", rows);
   part.bursts.exact = column<bool>(columns, "exact", rows);
   part.bursts.size = rows;
   check_range(part.bursts.column[kDirection], rows, 0, 2, "the direction");

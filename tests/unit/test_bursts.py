@@ -28,6 +28,7 @@ CALLS = [
     *[{"name": "pread", "dir": "r"}, {"name": "pwrite", "dir": "w"}, {"name": "sendfile", "dir": "rw"}],
     *[{"name": "openat", "flags": flags} for flags in (0, 0o1000, 0o1101, 0o1102, 0o102)],
     *[{"name": "creat64"}, {"name": "ftruncate"}, {"name": "fstat"}, {"name": "read", "dir": "r", "cat": "MPIIO"}],
+    *[{"name": "fallocate", "flags": mode} for mode in (0, 1, 2 | 1, 8, 16, 32)],
     *[{"name": "mmap", "cat": "MMAP", "prot": prot, "flags": flags} for prot in (1, 3) for flags in (1, 2, 3)],
     *[{"name": "msync", "cat": "MMAP", "prot": 3, "flags": 1}, {"name": "wait", "cat": "PROCESS"}, {"name": "lseek"}],
     *[{"name": "write", "dir": "w", "cat": "PIPE", "ftype": "fifo"}, {"name": "region", "cat": "APP"}],
@@ -44,6 +45,7 @@ EVENTS = st.fixed_dictionaries(
         "ts": st.integers(T0_NS, T0_NS + 60),
         "dur": st.sampled_from([0, 1, 2, 5, 40]),
         "offset": st.one_of(st.integers(0, 40), ENDS),
+        "offset2": st.one_of(st.integers(0, 40), ENDS),
         "size": st.one_of(st.integers(0, 6), ENDS),
         "count": st.integers(0, 6),
         "errno": st.sampled_from([None, None, None, 0, 5]),
@@ -62,6 +64,8 @@ class Row(NamedTuple):
     loose: int
     mapped: int
     fresh: bool
+    cut: bool
+    hides: bool
     exact: bool
     extents: list[tuple[int, int, int]]
     times: list[tuple[int, int, int]]
@@ -91,7 +95,13 @@ def access(
     loose = size if offset is None else 0
     place = (-1, -1) if offset is None or not size + mapped else (offset, min(offset + size + mapped, MOST))
     times = [(first, last, last - first)]
-    return Row(first, last, size, calls, loose, mapped, fresh, True, extents, times, relayed, 0, *place)
+    return Row(first, last, size, calls, loose, mapped, fresh, False, False, True, extents, times, relayed, 0, *place)
+
+
+def cut(e: dict[str, Any]) -> Row:
+    """From the end of the call on, what was written before it and what comes after are apart."""
+    at = e["ts"] + e["dur"]
+    return Row(at, at, 0, 0, 0, 0, False, True, False, True, [], [(at, at, 0)], 0, 0, -1, -1)
 
 
 def accesses(e: dict[str, Any]) -> list[tuple[Any, Row]]:
@@ -105,10 +115,12 @@ def accesses(e: dict[str, Any]) -> list[tuple[Any, Row]]:
     elif way == "rw":
         relayed = size if e["ret"] == size else 0
         found.append((e["file"], "r", access(e, e["offset"], size, 1, 0, relayed=relayed)))
-        found.append((e["file2"] or e["file"], "w", access(e, None, size, 1, 0, relayed=relayed)))
+        found.append((e["file2"] or e["file"], "w", access(e, e["offset2"], size, 1, 0, relayed=relayed)))
     opened_anew = name == "openat" and flags & 0o1000 and flags & 0o3
     if opened_anew or name == "creat64" or (name == "ftruncate" and e["offset"] == 0):
         found.append((e["file"], "w", access(e, None, 0, 0, 0, fresh=True)))
+    if (name == "ftruncate" and (e["offset"] or 0) > 0 and e["count"]) or (name == "fallocate" and flags & ~1):
+        found.append((e["file"], "w", cut(e)))
     if e["cat"] == "MMAP":
         if name == "mmap":
             found.append((e["file"], "r", access(e, e["offset"], 0, 1, e["count"])))
@@ -135,10 +147,10 @@ def united(rows: list[tuple[int, int, int]], limit: int) -> tuple[list[tuple[int
 
 def folded(rows: list[Row]) -> list[Row]:
     """The bursts of the rows of one key."""
-    rows = sorted(rows, key=lambda row: (row.first, not row.fresh))
+    rows = sorted(rows, key=lambda row: (row.first, not (row.fresh or row.cut)))
     pauses = {0: MOST}
     for i, row in enumerate(rows[1:], 1):
-        pause = MOST - 1 if row.fresh else row.first - max(earlier.last for earlier in rows[:i])
+        pause = MOST - 1 if row.fresh or row.cut else row.first - max(earlier.last for earlier in rows[:i])
         if pause > LIMITS["MIN_PAUSE_NS"]:
             pauses[i] = pause
     begins = sorted(sorted(pauses, key=lambda i: (-pauses[i], i))[: LIMITS["MAX_BURSTS"]])
@@ -148,14 +160,28 @@ def folded(rows: list[Row]) -> list[Row]:
         extents, coarse = united([x for row in part for x in row.extents], LIMITS["MAX_EXTENTS"])
         times, _ = united([x for row in part for x in row.times], LIMITS["MAX_TIMES"])
         sums = [min(sum(values), MOST) for values in zip(*(row[2:6] for row in part), strict=True)]
-        exact = all(row.exact for row in part) and not coarse
+        exact = all(row.exact for row in part) and not coarse and not any(row.fresh or row.cut for row in part[1:])
         last = max(row.last for row in part)
         relayed = min(sum(row.relayed for row in part), MOST)
         placed = [row for row in part if row.begin >= 0]
         turns = sum(after.begin < before.end for before, after in pairwise(placed))
         backward = sum(row.backward for row in part) + turns
         place = (placed[0].begin, placed[-1].end) if placed else (-1, -1)
-        row = Row(part[0].first, last, *sums, part[0].fresh, exact, extents, times, relayed, backward, *place)
+        hides = any(row.hides for row in part) or any(row.fresh for row in part[1:])
+        row = Row(
+            part[0].first,
+            last,
+            *sums,
+            part[0].fresh,
+            part[0].cut,
+            hides,
+            exact,
+            extents,
+            times,
+            relayed,
+            backward,
+            *place,
+        )
         bursts.append(row)
     return bursts
 
@@ -197,7 +223,9 @@ def shown(table: edge_table.EdgeTable) -> tuple[Wanted, dict[Any, list[tuple[int
     for i, s in enumerate(table.bursts.itertuples()):
         sums = (s.bytes, s.calls, s.loose_bytes, s.mapped_bytes)
         order = (s.relayed_bytes, s.backward, s.from_offset, s.to_offset)
-        row = Row(s.first_ns, s.last_ns, *sums, s.fresh, s.exact, extents.get(i, []), times.get(i, []), *order)
+        row = Row(
+            s.first_ns, s.last_ns, *sums, s.fresh, s.cut, s.hides, s.exact, extents.get(i, []), times.get(i, []), *order
+        )
         bursts[actors[s.who], files[s.file], "rw"[s.dir]].append(row)
     kinds = len(edge_table.KINDS)
     return dict(bursts), {

@@ -1,7 +1,9 @@
 // The dataflow between stages: a layered Sankey diagram. One tab stop; arrow keys go through stages and flows from left to right.
 
+const DOUBTS = {partial: "some calls of these processes were not recorded", estimated: "which of several writers some of the bytes are from is not known"};
+
 const flowLabel = f => {
-  const doubt = f.confidence === "partial" ? ", partial: some calls of these processes were not recorded" : "";
+  const doubt = f.confidence in DOUBTS ? `, ${f.confidence}: ${DOUBTS[f.confidence]}` : "";
   return `${flowEnds(f).join(" → ")}\n${bytesText(f.bytes)} in ${count(f.files, "file")}${doubt}`;
 };
 

@@ -134,7 +134,7 @@ const flowEnds = f => [f.source < 0 ? (f.undecided_bytes ? UNDECIDED : BEFORE) :
 const showFlow = selectable("flow", () => data.flows, f => flowEnds(f).join("→"), f => {
   const files = [...f.largest.map(x => [x.path, bytesText(x.bytes), "path", fileNamed(x.path)]), ...moreOf(f.files, f.largest.length, "file")];
   const pairs = [...f.tasks.map(t => [t.producer ? `${t.producer} → ${t.consumer}` : t.consumer, bytesText(t.bytes)]), ...moreOf(f.pairs, f.tasks.length, "pair")];
-  const doubt = f.confidence === "partial" ? make("p", {class: "lost"}, "Partial: some calls of these processes were not recorded.") : null;
+  const doubt = f.confidence in DOUBTS ? make("p", {class: "lost"}, `${f.confidence === "partial" ? "Partial" : "Estimated"}: ${DOUBTS[f.confidence]}.`) : null;
   openPanel(flowEnds(f).join(" → "), "Flow", facts([["Bytes", bytesText(f.bytes)], ["Files", numberText(f.files)], ["Pairs of tasks", numberText(f.pairs)]]),
     doubt, list("Files, by bytes", files), list("Tasks, by bytes", pairs),
     queries(shell("tailrace graph {run} --level stage --format json"), "dataflow.flow_table(dataflow.model(run), 'stage')"));
