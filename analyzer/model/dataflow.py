@@ -24,6 +24,7 @@ import pandas as pd
 from tailrace.analyzer.edges import (
     channels,
     clocks,
+    copied_up,
     edge_table,
     file_classes,
     flows,
@@ -116,7 +117,7 @@ def model(run: AnalyzedRun) -> Model:
         # The trace has absolute paths with links resolved.
         own = [os.path.realpath(run.path), *_hashed_directories(run)]
         built = build(
-            staged.join(run.edges(), run.declared_files),
+            staged.join(copied_up.join(run.edges(), mounts.finder(run.meta)), run.declared_files),
             run.processes,
             declared_paths(run),
             own,
