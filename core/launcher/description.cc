@@ -17,6 +17,7 @@
 #include <mutex>
 #include <set>
 
+#include "base/clock.h"
 #include "core_here.h"
 #include "environment.h"
 #include "fault.h"
@@ -83,13 +84,14 @@ std::string random_id() {
 }
 
 std::string now() {
-  struct timespec t;
+  constexpr uint64_t kSecond = 1'000'000'000;
+  const uint64_t ns = realtime_ns();
+  const auto seconds = static_cast<time_t>(ns / kSecond);
   struct tm utc;
   char day[32], text[64];
-  ::clock_gettime(CLOCK_REALTIME, &t);
-  ::gmtime_r(&t.tv_sec, &utc);
+  ::gmtime_r(&seconds, &utc);
   std::strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &utc);
-  std::snprintf(text, sizeof text, "%s.%06ldZ", day, t.tv_nsec / 1000);
+  std::snprintf(text, sizeof text, "%s.%06ldZ", day, static_cast<long>(ns % kSecond / 1000));
   return text;
 }
 

@@ -180,7 +180,7 @@ void check_runs_folder(const std::string &parent) {
 std::string default_run_directory(const std::string &program, const std::string &parent) {
   check_runs_folder(parent);
   const std::string name = name_hasher().is_on() ? "run" : file_word(last_part(program), kProgramBytes);
-  const time_t now = ::time(nullptr);
+  const auto now = static_cast<time_t>(realtime_ns() / 1'000'000'000);
   struct tm local;
   char stamp[32];
   ::localtime_r(&now, &local);

@@ -2,6 +2,7 @@
 #include "sampler.h"
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -16,6 +17,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/sys.h"
 #include "fault.h"
 #include "format/journal.h"
 
@@ -148,8 +150,8 @@ double sample_rate(const char *setting) {
 SamplerThread::SamplerThread(const std::string &run_dir, std::vector<std::string> journals, double rate)
     : journals_(std::move(journals)),
       period_ns_(static_cast<uint64_t>(1e9 / rate)),
-      begun_realtime_ns_(realtime_ns()),
       begun_monotonic_ns_(monotonic_ns()),
+      begun_realtime_ns_(realtime_at(begun_monotonic_ns_)),
       host_(file_host()),
       out_([&] {
         const std::string folder = run_dir + "/samples";
@@ -159,11 +161,6 @@ SamplerThread::SamplerThread(const std::string &run_dir, std::vector<std::string
         return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
       }()) {
   if (!out_.is_open()) return;
-  pthread_condattr_t monotonic;
-  pthread_condattr_init(&monotonic);
-  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-  pthread_cond_init(&changed_, &monotonic);
-  pthread_condattr_destroy(&monotonic);
   // A signal for this process is its other threads' to take.
   sigset_t all, before;
   sigfillset(&all);
@@ -174,12 +171,9 @@ SamplerThread::SamplerThread(const std::string &run_dir, std::vector<std::string
 
 SamplerThread::~SamplerThread() {
   if (!is_running_) return;
-  pthread_mutex_lock(&lock_);
-  stopping_ = true;
-  pthread_cond_signal(&changed_);
-  pthread_mutex_unlock(&lock_);
+  stopping_.store(1);
+  sys::futex(&stopping_, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1);
   pthread_join(thread_, nullptr);
-  pthread_cond_destroy(&changed_);
 }
 
 void *SamplerThread::begin(void *self) {
@@ -189,7 +183,7 @@ void *SamplerThread::begin(void *self) {
 
 void SamplerThread::run() {
   uint64_t next = monotonic_ns();
-  for (bool stopping = false; !stopping;) {
+  while (!stopping_.load()) {
     try {
       sample();
     } catch (const std::exception &) {
@@ -198,11 +192,13 @@ void SamplerThread::run() {
     // After a pause of the machine, or where a sample takes longer than the period, not many at once.
     const uint64_t now = monotonic_ns();
     next = next + period_ns_ > now ? next + period_ns_ : now + period_ns_;
-    const timespec until = {static_cast<time_t>(next / kSecond), static_cast<long>(next % kSecond)};
-    pthread_mutex_lock(&lock_);
-    while (!stopping_ && pthread_cond_timedwait(&changed_, &lock_, &until) == 0) continue;
-    stopping = stopping_;
-    pthread_mutex_unlock(&lock_);
+    // By the kernel, whatever libc's clocks are (base/clock.h).
+    while (!stopping_.load() && monotonic_ns() < next) {
+      const uint64_t rest = next - monotonic_ns();
+      const timespec most = {static_cast<time_t>(rest / kSecond), static_cast<long>(rest % kSecond)};
+      if (rest < period_ns_ * 2)
+        sys::call(SYS_futex, sys::pointer(&stopping_), FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 0, sys::pointer(&most), 0, 0);
+    }
   }
   try {
     sample();

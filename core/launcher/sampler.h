@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -41,16 +42,14 @@ class SamplerThread {
 
   std::vector<std::string> journals_;
   uint64_t period_ns_;
-  uint64_t begun_realtime_ns_, begun_monotonic_ns_;
+  uint64_t begun_monotonic_ns_, begun_realtime_ns_;
   uint64_t number_ = 0;
   bool torn_ = false;  // the last line is not whole
   std::string host_;
   Descriptor out_;
   std::map<std::string, bool> ours_;  // by the journal's name up to its number
   pthread_t thread_ = {};
-  pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
-  pthread_cond_t changed_;
-  bool stopping_ = false;
+  std::atomic<uint32_t> stopping_{0};
   bool is_running_ = false;
 };
 

@@ -8,13 +8,17 @@
 // of them are compared, and one process samples the clock for another one. So monotonic time is here that of the
 // initial namespace, whoever reads it: every program calls find_time_namespace() or one of those that do before.
 //
-// Invariant: a segment's ticks are mapped piecewise linearly. Each block begins with the value at which the last one
-// ended and aims at the monotonic clock's value at its own end. Times follow the kernel's clock and never run
-// backwards.
+// Invariants:
+// - A segment's ticks are mapped piecewise linearly. Each block begins with the value at which the last one ended and aims
+//   at the monotonic clock's value at its own end. Times follow the kernel's clock and never run backwards.
+// - Clocks are the kernel's, asked in the vDSO: libc's functions may be those of another preloaded library (libfaketime).
+// - Two clocks of one moment are read again where the processor was another task's in between.
 #pragma once
 
 #include <stdint.h>
 #include <time.h>
+
+#include <atomic>
 #if defined(__x86_64__)
 #include <x86intrin.h>
 #endif
@@ -39,23 +43,26 @@ struct ClockReference {
 // By how much this process's CLOCK_MONOTONIC is ahead of that of the initial time namespace.
 extern uint64_t g_namespace_ahead_ns;
 
-inline uint64_t monotonic_ns() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<uint64_t>(t.tv_sec) * 1000000000ULL + static_cast<uint64_t>(t.tv_nsec) - g_namespace_ahead_ns;
-}
+using ClockFunction = int(clockid_t, timespec *);
+// The kernel's clock_gettime(2); found when it is first called.
+extern std::atomic<ClockFunction *> g_kernel_clock;
 
-inline uint64_t realtime_ns() {
-  timespec t;
-  clock_gettime(CLOCK_REALTIME, &t);
+inline uint64_t clock_ns(clockid_t clock) {
+  timespec t{};
+  g_kernel_clock.load(std::memory_order_relaxed)(clock, &t);
   return static_cast<uint64_t>(t.tv_sec) * 1000000000ULL + static_cast<uint64_t>(t.tv_nsec);
 }
 
+inline uint64_t monotonic_ns() { return clock_ns(CLOCK_MONOTONIC) - g_namespace_ahead_ns; }
+inline uint64_t realtime_ns() { return clock_ns(CLOCK_REALTIME); }
 // Of the calling thread.
-inline uint64_t processor_time_ns() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<uint64_t>(t.tv_sec) * 1000000000ULL + static_cast<uint64_t>(t.tv_nsec);
+inline uint64_t processor_time_ns() { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
+
+// How far the first clock is ahead of the second.
+uint64_t clock_ahead_ns(clockid_t first, clockid_t second);
+// What the wall clock showed when the monotonic one showed `at_ns`, if it was not set since.
+inline uint64_t realtime_at(uint64_t at_ns) {
+  return at_ns + g_namespace_ahead_ns + clock_ahead_ns(CLOCK_REALTIME, CLOCK_MONOTONIC);
 }
 
 inline uint64_t read_ticks(ClockKind kind) {
@@ -70,7 +77,7 @@ void find_time_namespace();
 // The same, where the two clocks are not as far apart as in an earlier reading: /proc is only read then (10 us).
 void find_time_namespace(uint64_t earlier_monotonic_ns, uint64_t earlier_realtime_ns);
 
-// Both clocks, read as close together as possible: the tightest of a few tries.
+// Both clocks, read as close together as possible.
 ClockSample sample_clock(ClockKind kind);
 
 // The launcher's value for TAILRACE_CLOCK: a tsc sample where the kernel keeps time by the counter, else "monotonic".

@@ -126,7 +126,7 @@ void Description::put_mounts() {
 }
 
 bool Description::write(string_view host) {
-  uint64_t realtime = realtime_ns(), monotonic = monotonic_ns();
+  const uint64_t monotonic = monotonic_ns(), realtime = realtime_at(monotonic);
   (out_ << "{\"host\": ").json(host);
   put_boot_id();
   (out_ << ",\n \"clock\": {\"realtime_ns\": ").number(static_cast<int64_t>(realtime));

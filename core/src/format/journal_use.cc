@@ -45,12 +45,7 @@ uint64_t process_start_ns(int pid) {
   // With more threads, only the first has exited: by itself, or for an execve of another one, which then takes its place.
   constexpr uint64_t kExiting = 4;
   if ((state == 'Z' || (flags & kExiting)) && threads <= 1) return 0;
-  timespec boot, now;
-  clock_gettime(CLOCK_BOOTTIME, &boot);
-  clock_gettime(CLOCK_REALTIME, &now);
-  uint64_t boot_ns = (static_cast<uint64_t>(now.tv_sec) * 1000000000ULL + static_cast<uint64_t>(now.tv_nsec)) -
-                     (static_cast<uint64_t>(boot.tv_sec) * 1000000000ULL + static_cast<uint64_t>(boot.tv_nsec));
-  return boot_ns + ticks * 10000000ULL;
+  return clock_ahead_ns(CLOCK_REALTIME, CLOCK_BOOTTIME) + ticks * 10000000ULL;
 }
 
 // Fills in which file it is; false where it can't be told.

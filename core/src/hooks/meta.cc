@@ -46,6 +46,15 @@ void record_named(const Call &call, Fn fn, int dirfd, const char *path, int64_t 
 
 namespace {
 
+// Whether libc answers, and with it the kernel: another preloaded library may tell other times (libfaketime), by which no
+// file is known again (session/birth_times.h).
+bool is_told_by_kernel(Fn fn) {
+  static std::atomic<int8_t> known[kFunctionCount];
+  std::atomic<int8_t> &is = known[static_cast<size_t>(fn)];
+  if (is.load(std::memory_order_relaxed) == 0) is.store(is_not_libcs(fn) ? -1 : 1, std::memory_order_relaxed);
+  return is.load(std::memory_order_relaxed) > 0;
+}
+
 // What the stat family has told of the file is passed on, or null. With AT_EMPTY_PATH a null path is the same as an empty
 // one.
 void record_stat(const Call &call, Fn fn, int dirfd, const char *path, int flags, int ret, const struct stat *told) {
@@ -61,7 +70,7 @@ void record_stat(const Call &call, Fn fn, int dirfd, const char *path, int flags
   e.ret = result_of(ret);
   NamedFile file;
   Lookup lookup = flags & AT_SYMLINK_NOFOLLOW ? Lookup::kNoFollow : Lookup::kFollow;
-  if (ret == 0 && told) {
+  if (ret == 0 && told && is_told_by_kernel(fn)) {
     name_found_file(dirfd, path, lookup, *told, file);
   } else {
     name_file(dirfd, path, ret == 0 ? lookup : Lookup::kNot, file);
