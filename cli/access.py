@@ -134,7 +134,7 @@ def _power(bits: int) -> str:
 def _metadata(row: dict[str, Any], indent: int) -> None:
     if "calls" not in row:  # of a file
         unused = f", {row['unused_opens']:,} of them without moving anything" if row["unused_opens"] else ""
-        put(f"{count_text(row['opens'], 'open')}{unused}, {count_text(row['seeks'], 'seek')}", indent)
+        put(f"{count_text(row['opens'], 'open')}{unused}, {count_text(row['seeks'], 'seek')}{_ahead(row)}", indent)
         return
     seconds = row["span_ns"] / 1e9
     rates = [
@@ -154,7 +154,12 @@ def _metadata(row: dict[str, Any], indent: int) -> None:
     if row["flushes"]:
         parts.append(f"{count_text(row['flushes'], 'flush', 'es')} in {time_text(row['flush_ns'])}")
     if parts:
-        put(", ".join(parts), indent + 2)
+        put(", ".join(parts) + _ahead(row), indent + 2)
+
+
+def _ahead(row: dict[str, Any]) -> str:
+    """What streams of the C library read for nobody; "" where it was nothing."""
+    return f"; {bytes_text(row['ahead_bytes'])} read ahead by streams and dropped" if row["ahead_bytes"] > 0 else ""
 
 
 def _balance(row: dict[str, Any], indent: int) -> None:

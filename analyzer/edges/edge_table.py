@@ -84,12 +84,15 @@ BURST_ORDER = {"relayed_bytes": 0, "backward": 0, "from_offset": -1, "to_offset"
 """The other numbers of a burst, with their values for one that moved nothing: bytes that the kernel moved from file to
 file (copy_file_range, sendfile); accesses that began before the end of the one before; where the first one began and
 the last one ended, -1 where no offset is known."""
-PATTERN_SUMS = ["calls", "consecutive", "strided", "backward", "unlocated", "placed", "unaligned", "opens", "seeks"]
+PATTERN_SUMS = [
+    *("calls", "consecutive", "strided", "backward", "unlocated", "placed", "unaligned", "opens", "seeks", "ahead")
+]
 """Calls of an actor on a file in a direction: all; that began where the one before ended; as far from the one before as
 that one from its own, and not consecutive; before the end of the one before. unlocated: that moved bytes at an unknown
 offset (through an inherited descriptor), or, in a line of totals, in a piece with such a call. placed: that moved bytes
 at a known offset of a file whose block is known (st_blksize); unaligned: of these, that touch a block more than as many
-bytes at the begin of one, and are not consecutive. opens, seeks: of the file, in rows of direction `META`. The first
+bytes at the begin of one, and are not consecutive. opens, seeks: of the file, in rows of direction `META`, and ahead:
+bytes of it that the C library read ahead and dropped. The first
 call on a file, and the first in a partition of events, are in none of the orders."""
 PATTERN_HOWS: dict[str, np.ufunc] = {
     **dict.fromkeys(PATTERN_SUMS, np.add),

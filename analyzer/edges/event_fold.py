@@ -80,7 +80,7 @@ TEXTS = (
 )
 NUMBERS = {
     **dict.fromkeys(("ts", "dur", "size", "count", "ret", "errno", "flags", "prot", "followed"), 0),
-    **dict.fromkeys(("placed", "unaligned", "blksize"), 0),
+    **dict.fromkeys(("placed", "unaligned", "blksize", "ahead"), 0),
     **dict.fromkeys(("pid", "tid", "offset", "offset2", "span", "last"), -1),
     "calls": 1,
 }
@@ -93,6 +93,7 @@ POSSIBLE = {
     **dict.fromkeys(("size", "count"), (0, 2**50)),
     **dict.fromkeys(("calls", "followed", "placed", "unaligned"), (0, 2**31)),
     "blksize": (0, 2**40),
+    "ahead": (-(2**50), 2**50),
 }
 """The possible values (ns, bytes). Values of a damaged trace are clamped before aggregation, or sums would wrap
 around."""

@@ -68,7 +68,8 @@ class Accesses:
         unaligned]).
     metadata: a row for each group: group, calls, data_calls, files, time_ns, span_ns (from its first call to its last),
         opens, unused_opens (of a file of which the process moved nothing), seeks, useless_seeks (at least; more than
-        accesses that go elsewhere), flushes, flush_ns.
+        accesses that go elsewhere), flushes, flush_ns, ahead_bytes (that streams of the C library read ahead and
+        dropped).
     balance: a row for each group with several members: group, members, of (task or rank), figure (bytes or time_ns),
         largest_over_mean, gini, stragglers and beyond_box (names).
     """
@@ -356,6 +357,7 @@ def _metadata(inputs: Inputs, group: Ints, names: Objects) -> pd.DataFrame:
     out["unused_opens"] = _sums(group[unused["who"].to_numpy()], unused["opens"].to_numpy(), count)
     sought = m.table.patterns
     out["seeks"] = _sums(group[sought["who"].to_numpy()], sought["seeks"].to_numpy(), count)
+    out["ahead_bytes"] = _sums(group[sought["who"].to_numpy()], sought["ahead"].to_numpy(), count)
     out["useless_seeks"] = _sums(group, useless_seeks(inputs), count)
     out["flushes"] = function_sums(inputs, group, count, FLUSHES)
     out["flush_ns"] = function_sums(inputs, group, count, FLUSHES, "time_ns")
@@ -378,17 +380,19 @@ def useless_seeks(inputs: Inputs) -> Ints:
 
 
 def _opens(inputs: Inputs, names: Objects, keep: Bools) -> pd.DataFrame:
-    """Of files of data: how often each was opened, opened without that the process moved anything, and sought in."""
+    """Of files of data: how often each was opened, opened without that the process moved anything, and sought in; bytes
+    of it that streams read ahead and dropped."""
     data = inputs.m.bursts["file"].to_numpy()[inputs.m.classed(("data",))]
     rows = inputs.m.table.patterns
     rows = rows[(rows["dir"] == edge_table.META).to_numpy() & keep[rows["who"].to_numpy()]]
     rows = rows[np.isin(rows["file"].to_numpy(), data)]
     unused = unused_opens(inputs)
     unused = unused[keep[unused["who"].to_numpy()]]
-    sums = rows.groupby("file")[["opens", "seeks"]].sum()
+    sums = rows.groupby("file")[["opens", "seeks", "ahead"]].sum()
     out: pd.DataFrame = pd.DataFrame({"group": names[sums.index.to_numpy()], "opens": sums["opens"].to_numpy()})
     out["unused_opens"] = unused.groupby("file")["opens"].sum().reindex(sums.index, fill_value=0).to_numpy()
     out["seeks"] = sums["seeks"].to_numpy()
+    out["ahead_bytes"] = sums["ahead"].to_numpy()
     result: pd.DataFrame = out.sort_values("opens", ascending=False, kind="stable", ignore_index=True)
     return result
 

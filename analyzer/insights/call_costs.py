@@ -1,5 +1,6 @@
 """What it costs which functions are called, and how ranks and processes share the work: flushes, seeks, stream buffers,
-files that several processes write at once, MPI-IO without collective calls, ranks that lag, calls across blocks.
+files that several processes write at once, MPI-IO without collective calls, ranks that lag, calls across blocks, what
+streams read ahead for nothing.
 
     functions, patterns and bursts of the edge table -> by stage -> tables, the largest cost first
 
@@ -276,6 +277,34 @@ def misaligned(inputs: Inputs) -> pd.DataFrame:
             }
         )
     return _largest(table, "bytes")
+
+
+def read_ahead(inputs: Inputs) -> pd.DataFrame:
+    """stage, path (with most), files, seeks, asked (bytes that the program took of these files), ahead (bytes that the
+    C library read of them beside, and dropped at a seek or a close): of files of data of which more was dropped than
+    asked for."""
+    m = inputs.m
+    rows = m.table.patterns[m.table.patterns["ahead"] > 0][["who", "file", "seeks", "ahead"]]
+    data = m.bursts[m.classed(("data",)) & (m.bursts["dir"] == edge_table.READ).to_numpy()]
+    asked = data.groupby(["who", "file"])["bytes"].sum().rename("asked").reset_index()
+    rows = rows.merge(asked, on=["who", "file"])
+    rows = rows[rows["ahead"] > rows["asked"]]
+    if rows.empty:
+        return _largest([])
+    table = []
+    for stage, mine in rows.groupby(stage_of_who(inputs)[rows["who"].to_numpy()]):
+        by_file = mine.groupby("file")["ahead"].sum()
+        table.append(
+            {
+                "stage": _stage(inputs, stage),
+                "path": str(m.paths[int(str(by_file.idxmax()))]),
+                "files": len(by_file),
+                **{name: int(mine[name].sum()) for name in ("seeks", "asked", "ahead")},
+                "gain_ns": 0,
+                "stage_code": int(str(stage)),
+            }
+        )
+    return _largest(table, "ahead")
 
 
 # --- what they share -------------------------------------------------------------------------------------------------

@@ -120,6 +120,7 @@ COLUMNS = (
     Column(
         "pieces", TEXT, True, "", "totals: bytes, ranges and times of all functions of the line's file and direction"
     ),
+    Column("ahead", INT64, True, "bytes", "read ahead by the C library, and dropped by this call on a stream"),
     Column("stack", TEXT, True, "", "the call stack that was recorded with the call: its frames, one a line"),
 )
 BY_NAME = {column.name: column for column in COLUMNS}

@@ -153,9 +153,12 @@ class EventFolder {
     } else if (call.ok && !call.is(kUpper)) {
       access(call);
     }
-    if (call.ok && call.file >= 0 && call.is(kOpens | kSeeks) && call.is(kRegular) && !call.is(kUpper)) {
+    const int64_t ahead = number(call, kAhead);
+    const bool is_unmoving = call.is(kOpens | kSeeks) || ahead != 0;
+    if (call.ok && call.file >= 0 && is_unmoving && call.is(kRegular) && !call.is(kUpper)) {
       const int64_t calls = number(call, kCallCount);
-      patterns_.add_unmoving(call.who, call.file, kMeta, call.is(kOpens) ? calls : 0, call.is(kSeeks) ? calls : 0);
+      patterns_.add_unmoving(call.who, call.file, kMeta, call.is(kOpens) ? calls : 0, call.is(kSeeks) ? calls : 0,
+                             ahead);
     }
     constexpr uint32_t kNoted =
         kOpens | kMakes | kMoves | kLinks | kUnlinks | kNew | kTruncates | kAllocates | kProcess;

@@ -61,11 +61,12 @@ enum NumberColumn : size_t {
   kBlock,    // of the first file; 0: not known
   kOffset2,  // of the second file
   kTid,
+  kAhead,  // read ahead by the C library, and dropped by this call
   kNumberColumns
 };
 inline constexpr const char *kNumberNames[kNumberColumns] = {
     "ts",    "dur",  "size", "count",    "ret",    "errno",     "flags",   "prot",    "pid", "offset",
-    "calls", "span", "last", "followed", "placed", "unaligned", "blksize", "offset2", "tid"};
+    "calls", "span", "last", "followed", "placed", "unaligned", "blksize", "offset2", "tid", "ahead"};
 
 // What a name, category, type or direction means; an event has the bits of all four. Names and categories have those of
 // the core's tables (trait::Bit).

@@ -63,7 +63,8 @@ constexpr ColumnSpec kColumns[] = {
     {"last", Source::kArgInt, Type::kInt64, true},      {"followed", Source::kArgInt, Type::kInt64, true},
     {"placed", Source::kArgInt, Type::kInt64, true},    {"unaligned", Source::kArgInt, Type::kInt64, true},
     {"sizes", Source::kArgList, Type::kText, true},     {"durs", Source::kArgList, Type::kText, true},
-    {"pieces", Source::kArgList, Type::kText, true},    {"stack", Source::kDerived, Type::kText, true},
+    {"pieces", Source::kArgList, Type::kText, true},    {"ahead", Source::kArgInt, Type::kInt64, true},
+    {"stack", Source::kDerived, Type::kText, true},
 };
 constexpr size_t kColumnCount = sizeof kColumns / sizeof kColumns[0];
 

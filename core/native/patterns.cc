@@ -134,10 +134,11 @@ void PatternFolder::add_piece(int64_t who, int64_t file, int64_t direction, cons
   pattern.to = piece.to;
 }
 
-void PatternFolder::add_unmoving(int64_t who, int64_t file, int64_t kind, int64_t opens, int64_t seeks) {
+void PatternFolder::add_unmoving(int64_t who, int64_t file, int64_t kind, int64_t opens, int64_t seeks, int64_t ahead) {
   Pattern &pattern = patterns_[pattern_of(who, file, kind)];
   add_to(&pattern.opens, opens);
   add_to(&pattern.seeks, seeks);
+  add_to(&pattern.ahead, ahead);
 }
 
 void PatternFolder::add_function(int64_t who, int64_t kind, FunctionName name, int64_t calls, int64_t failed,
@@ -165,9 +166,9 @@ PatternTables PatternFolder::take() && {
   for (uint32_t i = 0; i < patterns_.size(); ++i) {
     const Key &key = pattern_keys_[i];
     const Pattern &pattern = patterns_[i];
-    put(made.patterns,
-        {key.a, key.b, key.c, pattern.calls, pattern.consecutive, pattern.strided, pattern.backward, pattern.unlocated,
-         pattern.placed, pattern.unaligned, pattern.opens, pattern.seeks, pattern.least_block, pattern.most_block});
+    put(made.patterns, {key.a, key.b, key.c, pattern.calls, pattern.consecutive, pattern.strided, pattern.backward,
+                        pattern.unlocated, pattern.placed, pattern.unaligned, pattern.opens, pattern.seeks,
+                        pattern.ahead, pattern.least_block, pattern.most_block});
   }
   for (uint32_t i = 0; i < size_calls_.size(); ++i) {
     const Key &of = pattern_keys_[static_cast<size_t>(size_keys_[i].a)];

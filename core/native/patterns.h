@@ -31,13 +31,14 @@ enum PatternColumn : size_t {
   // in a row whose direction is that of metadata calls, and which has nothing else
   kOpened,
   kSought,
+  kReadAhead,   // bytes that the C library read ahead, and dropped
   kLeastBlock,  // of the file, where calls are placed: bytes; kNoBlock where none is
   kMostBlock,   // 0 where none is
   kPatternColumns
 };
 inline constexpr const char *kPatternNames[kPatternColumns] = {
-    "who",       "file",   "dir",       "calls", "consecutive", "strided",     "backward",
-    "unlocated", "placed", "unaligned", "opens", "seeks",       "least_block", "most_block"};
+    "who",    "file",      "dir",   "calls", "consecutive", "strided",     "backward",  "unlocated",
+    "placed", "unaligned", "opens", "seeks", "ahead",       "least_block", "most_block"};
 inline constexpr int64_t kNoBlock = INT64_MAX;
 
 enum SizeColumn : size_t { kSizeWho, kSizeFile, kSizeDirection, kSizeBits, kSizeCalls, kSizeColumns };
@@ -94,8 +95,9 @@ class PatternFolder {
   // One of its pieces.
   void add_piece(int64_t who, int64_t file, int64_t direction, const Piece &piece);
 
-  // Opens of the file that succeeded, and seeks in it. kind: of calls that move nothing.
-  void add_unmoving(int64_t who, int64_t file, int64_t kind, int64_t opens, int64_t seeks);
+  // Opens of the file that succeeded, seeks in it, and bytes of it that the C library read ahead and dropped. kind: of
+  // calls that move nothing.
+  void add_unmoving(int64_t who, int64_t file, int64_t kind, int64_t opens, int64_t seeks, int64_t ahead);
 
   void add_function(int64_t who, int64_t kind, FunctionName name, int64_t calls, int64_t failed, int64_t bytes,
                     int64_t time_ns);
@@ -117,7 +119,7 @@ class PatternFolder {
   };
   struct Pattern {
     int64_t calls = 0, consecutive = 0, strided = 0, backward = 0, unlocated = 0, placed = 0, unaligned = 0, opens = 0,
-            seeks = 0;
+            seeks = 0, ahead = 0;
     int64_t least_block = kNoBlock, most_block = 0;
     // Of the last access, -1: not known; step: from the one before it.
     int64_t from = -1, to = -1, step = 0;

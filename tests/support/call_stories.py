@@ -54,6 +54,18 @@ def useless_seeks() -> FakeRun:
     return story.run()
 
 
+def read_ahead() -> FakeRun:
+    """8 B of each buffer; in v most of it."""
+    story = Story()
+    for number in range(500):
+        at = {"at_ms": number / 50}
+        for path, stage, size in (("/d", "u", 8), ("/e", "v", 4000)):
+            who = {"task": f"in {stage}", "stage": stage, "pid": 1 + (stage == "v")}
+            story.event("fseek", path, cat="STDIO", dur=1000, ahead=4096 - size, **who, **at)
+            story.read(path, 8192 * number, size, name="fread", cat="STDIO", dur=10_000, **who, **at)
+    return story.run()
+
+
 def stream_buffers() -> FakeRun:
     """In lines that stand for many calls each; in v as much in large ones."""
     story = Story()

@@ -16,6 +16,7 @@ from support.call_stories import (
     misaligned_calls,
     random_offsets,
     rank_imbalance,
+    read_ahead,
     repeated_writes,
     shared_file,
     short_processes,
@@ -386,6 +387,11 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
         stream_buffers,
         "u: 40.0 MiB went through streams of the C library in 655,360 calls of 64 B on average, which took 20.0 ms;"
         " with the usual buffer that is a call to the kernel for each 4.00 KiB, 10,240 in all",
+    ),
+    "read ahead for nothing": (
+        read_ahead,
+        "u: streams of the C library read 1.95 MiB of 1 file (most of /d) for 3.91 KiB that the program took, 512 times"
+        " as much, and dropped the rest at 500 seeks and at the close",
     ),
     "shared file": (
         shared_file,

@@ -26,6 +26,7 @@ ARGS = (
     "dir",
     "flags",
     "prot",
+    "ahead",
     "calls",
     "workflow",
     "stage",

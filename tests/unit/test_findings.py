@@ -178,6 +178,7 @@ NUMBERS: dict[str, tuple[Callable[[Any, Finding], Any], Callable[[Finding], Any]
     "many flushes": (lambda rows, _: sum(row["count"] for row in rows), lambda f: f.evidence[0]["calls"]),
     "useless seeks": (lambda rows, _: sum(row["count"] for row in rows), lambda f: f.evidence[0]["seeks"]),
     "stream buffers": (lambda rows, _: sum(row["sum_size"] for row in rows), lambda f: f.evidence[0]["bytes"]),
+    "read ahead for nothing": (lambda rows, _: sum(row["sum_ahead"] for row in rows), lambda f: f.evidence[0]["ahead"]),
     "shared file": (lambda rows, _: sum(row["count"] for row in rows), lambda f: f.evidence[0]["calls"]),
     "independent MPI-IO": (
         lambda rows, _: sum(row["count"] for row in rows if "_all" not in row["name"]),
