@@ -164,7 +164,8 @@ class Run(Events):
         full detail), sealing_ns and self_sealing_ns (processor time of sealing, by sealers and by the processes),
         t0_ns, t1_ns, compressed_bytes, raw_bytes, read_bytes, written_bytes, contexts, workflows, stages, tasks,
         declared_tasks, declared_problems, outcomes (status -> declared tasks), outcome (the same and the end of the
-        command in words, "" where all went well), losses (list of cause, unit, count), coverage (ledger.totals).
+        command in words, "" where all went well), losses (list of cause, unit, count), coverage (ledger.totals,
+        and causes: ledger.by_cause).
         Reads no events."""
         ((blocks, events, totals, since, t0, t1, raw, read, written, sealing, self_sealing),) = self._catalogue.rows(
             "SELECT count(*), coalesce(sum(calls), 0), coalesce(sum(totals), 0),"
@@ -205,7 +206,7 @@ class Run(Events):
             "raw_bytes": raw,
             "read_bytes": read,
             "written_bytes": written,
-            "coverage": ledger.totals(accounts),
+            "coverage": {**ledger.totals(accounts), "causes": [group.json() for group in ledger.by_cause(accounts)]},
             "losses": [{"cause": cause, "unit": unit, "count": count} for cause, unit, count in lost],
         }
 

@@ -16,6 +16,7 @@ from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
     from tailrace.analyzer.run import Run
+    from tailrace.analyzer.store.ledger import CauseGroup
     from tailrace.analyzer.summary.io_summary import Function, Summary
 
 FEW_JOBS = 3
@@ -55,11 +56,9 @@ def command(directory: Path | None, build: bool, summary: bool, form: str) -> No
     render(["", str(directory)], _lines(info), numbers=False)
     if info["stages"]:
         render(*_stages(run), title="Stages")
-    below = ledger_rows(run.short_accounts())
-    if below:
-        render(
-            ["process", "program", "accounted", "missing", "coverage", "cause"], below, title=f"Coverage below {_LIMIT}"
-        )
+    if below := cause_rows(run.coverage_causes()):
+        heads = ["processes", "accounted", "missing", "coverage", "most of it", "cause"]
+        render(heads, below, title=f"Coverage below {_LIMIT}, by cause")
     if losses := run.loss_rows():
         rows = [[file, cause, count, unit, problem] for file, cause, unit, count, problem in losses]
         render(["file", "cause", "count", "unit", "problem"], rows, title="Losses")
@@ -153,7 +152,7 @@ def _lines(info: dict[str, Any]) -> list[list[str]]:
         "trace": f"{info['trace_files']} files, {info['blocks']} blocks",
         "size": f"{_bytes(info['compressed_bytes'])}, {_bytes(info['raw_bytes'])} raw",
         "sealing": _sealing(info),
-        "lost": lost or "nothing",
+        "lost": lost or ("no recorded event" if info["coverage"]["causes"] else "nothing"),
     }
     optional: tuple[str, ...] = ("outcome", "recorded as", "names", "jobs", "detail", "sealing")
     if info["jobs"]:
@@ -198,6 +197,8 @@ def _coverage(coverage: dict[str, Any]) -> str:
     kernel = coverage["kernel_read"] + coverage["kernel_written"]
     share = percent_text(coverage["captured_read"] + coverage["captured_written"], kernel)
     notes = [f"{share} of {_bytes(kernel)} in the kernel's byte accounting"]
+    if coverage["ahead"] > _SOME_AHEAD * kernel:
+        notes.append(f"{bytes_text(coverage['ahead'])} of them read ahead by libc, and used by nobody")
     if missing := coverage["processes"] - coverage["accounted"]:
         notes.append(f"{missing} of {coverage['processes']} processes without accounting")
     if coverage["untraced"]:
@@ -209,26 +210,26 @@ def _coverage(coverage: dict[str, Any]) -> str:
     return ", ".join(notes)
 
 
-MOST_ROWS = 20
 _LIMIT = "99.9%"
+_SOME_AHEAD = 0.01
+"""From this share of the kernel's bytes on, those that libc read ahead of the program are told."""
 
 
-def ledger_rows(rows: list[dict[str, Any]]) -> list[list[str]]:
-    """The processes with a coverage below 99.9% (ledger.short), by missing bytes, the most first."""
-    from tailrace.analyzer.util.formatting import bytes_text, percent_text
+def cause_rows(groups: list[CauseGroup]) -> list[list[object]]:
+    """The processes with a coverage below 99.9% by cause (ledger.by_cause); `most of it`: the one that misses most."""
+    from tailrace.analyzer.util.formatting import percent_text
 
-    shown = [
+    return [
         [
-            f"{row['host']}:{row['pid']}",
-            Path(row["exe"] or "").name or "?",
-            bytes_text(row["kernel_bytes"]),
-            bytes_text(row["missing_bytes"]),
-            percent_text(row["kernel_bytes"] - row["missing_bytes"], row["kernel_bytes"]),
-            row["cause"],
+            group.processes,
+            bytes_text(group.kernel_bytes),
+            bytes_text(group.missing_bytes),
+            percent_text(group.kernel_bytes - group.missing_bytes, group.kernel_bytes),
+            f"{group.rows[0]['host']}:{group.rows[0]['pid']} {Path(group.rows[0]['exe'] or '').name or '?'}",
+            group.sentence(),
         ]
-        for row in rows[:MOST_ROWS]
+        for group in groups
     ]
-    return [*shown, [f"and {len(rows) - MOST_ROWS} more", "", "", "", "", ""]] if len(rows) > MOST_ROWS else shown
 
 
 def _stages(run: Any) -> tuple[list[str], list[list[Any]]]:

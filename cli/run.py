@@ -37,6 +37,13 @@ from tailrace.integrations.indexing import index_at_end
     help="Programs that can't be preloaded (static, Go, musl) and what they start: all: followed by ptrace(2), each of "
     "their system calls takes 5 us longer. off: named in the report. Default: off.",
 )
+@click.option(
+    "--follow",
+    multiple=True,
+    metavar="PROGRAM",
+    help="Follow PROGRAM in this way, and what it starts, though it can be preloaded: one that calls the kernel without"
+    " libc (Go with cgo, bun). Its name, or its path; `*` is any text. May be repeated.",
+)
 @settings_options
 @click.option("-q", "--quiet", is_flag=True, help="Print faults only, no summary line.")
 @click.argument("cmd", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -45,6 +52,7 @@ def command(
     tags: tuple[str, ...],
     detail: str | None,
     unseen: str | None,
+    follow: tuple[str, ...],
     config: Path | None,
     chosen: tuple[str, ...],
     quiet: bool,
@@ -56,7 +64,7 @@ def command(
     executed.
     """
     canonical = canonical_tags(tags)
-    named = {"detail": detail, "unseen": unseen}
+    named = {"detail": detail, "unseen": unseen, "follow": ":".join(follow) or None}
     take_settings(config, (*chosen, *(f"{name}={value}" for name, value in named.items() if value is not None)))
     environment.check_journal_directory()
     directory = rundir.checked_path(output) if output is not None else None

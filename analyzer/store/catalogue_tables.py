@@ -26,7 +26,7 @@ from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Document, SqlValue
 from tailrace.errors import TraceError
 
-VERSION = 21
+VERSION = 22
 """Of the tables below; a catalogue of another version is rebuilt."""
 
 TABLES = """ CREATE TABLE sources (path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, inode INTEGER); CREATE TABLE
@@ -34,7 +34,7 @@ meta (json TEXT); CREATE TABLE files (id INTEGER PRIMARY KEY, file TEXT UNIQUE, 
 INTEGER, scanned INTEGER); CREATE TABLE processes (id INTEGER PRIMARY KEY, host TEXT, pid INTEGER, start TEXT, ppid
 INTEGER, exe TEXT, argv TEXT,
   cwd TEXT, uid INTEGER, facts TEXT, rank TEXT, t0 INTEGER, t1 INTEGER, exit INTEGER, account TEXT, ledger TEXT,
-  began INTEGER, ended INTEGER, counted INTEGER, mono INTEGER, UNIQUE (host, pid, start));
+  began INTEGER, ended INTEGER, counted INTEGER, mono INTEGER, cut_off TEXT, UNIQUE (host, pid, start));
 CREATE TABLE blocks (id INTEGER PRIMARY KEY, file_id INTEGER, process_id INTEGER, offset INTEGER, member_bytes INTEGER,
   raw INTEGER, events INTEGER, t0 INTEGER, t1 INTEGER, read INTEGER, written INTEGER, uncounted_read INTEGER,
   uncounted_written INTEGER, seg INTEGER, epoch INTEGER, slots INTEGER, number INTEGER, joined INTEGER,
@@ -49,7 +49,7 @@ CREATE INDEX contexts_task ON contexts (task);
 CREATE TABLE block_contexts (context_id INTEGER, block_id INTEGER, PRIMARY KEY (context_id, block_id)) WITHOUT ROWID;
 CREATE INDEX block_contexts_block ON block_contexts (block_id);
 CREATE TABLE reaped (file TEXT, process_id INTEGER, host TEXT, pid INTEGER, status INTEGER, read INTEGER,
-  written INTEGER, t1 INTEGER, is_task INTEGER);
+  written INTEGER, t1 INTEGER, is_task INTEGER, kind INTEGER, own INTEGER);
 CREATE TABLE untraced (file TEXT, process_id INTEGER, host TEXT, pid INTEGER, why TEXT, program TEXT, t1 INTEGER);
 CREATE TABLE edge_files (file TEXT PRIMARY KEY, upto INTEGER);
 CREATE TABLE edge_tables (name TEXT PRIMARY KEY, data BLOB);
@@ -103,6 +103,7 @@ _LATEST = {"began": _PROCESS_START, "ended": ("exit", "account"), "counted": ("l
 _PROCESS_COLUMNS = (
     *_PROCESS_KEY,
     "mono",
+    "cut_off",
     "t0",
     "t1",
     *(name for at, names in _LATEST.items() for name in (*names, at)),
@@ -118,6 +119,7 @@ def _set_latest(at: str, names: tuple[str, ...]) -> str:
 _PROCESS = (
     f"INSERT INTO processes (id, {', '.join(_PROCESS_COLUMNS)}) VALUES ({', '.join('?' * (len(_PROCESS_COLUMNS) + 1))})"
     " ON CONFLICT (id) DO UPDATE SET mono = coalesce(mono, excluded.mono),"
+    " cut_off = coalesce(excluded.cut_off, cut_off),"
     " t0 = min(coalesce(t0, excluded.t0), coalesce(excluded.t0, t0)),"
     " t1 = max(coalesce(t1, excluded.t1), coalesce(excluded.t1, t1)),"
     + ",".join(_set_latest(at, names) for at, names in _LATEST.items())
@@ -125,7 +127,7 @@ _PROCESS = (
 _BLOCK = f"INSERT INTO blocks VALUES ({', '.join('?' * 23)})"
 _CONTEXT = "INSERT INTO contexts VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _CONTEXT_OF_BLOCK = "INSERT INTO block_contexts VALUES (?, ?)"
-_REAPED = "INSERT INTO reaped VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)"
+_REAPED = "INSERT INTO reaped VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)"
 _UNTRACED = "INSERT INTO untraced VALUES (?, ?, ?, ?, ?, ?, ?)"
 _LOSS = (
     "INSERT INTO losses VALUES (?, ?, ?, ?, ?, ?)"
@@ -314,7 +316,7 @@ class _Filler:
         self._put(_BLOCK, block_id, file_id, process_id, *place, *figures, *sealed, *counted)
         for child in header.reaped:
             ends = (child.pid, child.status, child.read, child.written)
-            self._put(_REAPED, name, process_id, header.host, *ends, header.t1)
+            self._put(_REAPED, name, process_id, header.host, *ends, header.t1, child.kind, child.own)
         for row in header.untraced:
             self._put(_UNTRACED, name, process_id, header.host, row.pid, row.why, row.program, header.t1)
         for tags in header.contexts:
@@ -356,6 +358,8 @@ class _Filler:
         row = self._changed.setdefault(process_id, dict(zip(_PROCESS_KEY, key, strict=True)))
         if header.mono is not None:
             row["mono"] = header.mono
+        if header.cut_off is not None:
+            row["cut_off"] = header.cut_off
         if header.events:
             first, last = row.get("t0"), row.get("t1")
             row["t0"] = min(first, header.t0) if isinstance(first, int) else header.t0
@@ -475,7 +479,7 @@ class _Filler:
         pid, status, ns = numbers
         host = clean(host)
         values = (source.name, host, pid, status, *totals, ns, is_task)
-        self._db.execute("INSERT INTO reaped VALUES (?, NULL, ?, ?, ?, ?, ?, ?, ?)", values)
+        self._db.execute("INSERT INTO reaped VALUES (?, NULL, ?, ?, ?, ?, ?, ?, ?, 0, 0)", values)
         untraced, program = row.get("untraced"), row.get("program")
         if isinstance(untraced, str) and isinstance(program, str):
             why = (source.name, host, pid, clean(untraced), clean(program), ns)

@@ -46,12 +46,15 @@ class Process:
 
 @dataclass(frozen=True)
 class Reaped:
-    """A child that was waited for: its wait status, and its totals in the kernel, None where they weren't read."""
+    """A child that was waited for: its wait status, its totals in the kernel, None where they weren't read, and what
+    its parent knew of it (docs/trace-format.md, "Block header")."""
 
     pid: int
     status: int
     read: int | None
     written: int | None
+    kind: int = 0
+    own: int = 0
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,8 @@ class Header:
     exit: Document | None = None
     uncounted: tuple[int, int] = (0, 0)
     ledger: Document | None = None
+    cut_off: str | None = None
+    """The call in which a signal ended the process, where it is known."""
     reaped: tuple[Reaped, ...] = ()
     untraced: tuple[Untraced, ...] = ()
     sealed: tuple[int, int, int] | None = None
@@ -197,6 +202,7 @@ def parse(offset: int, member_bytes: int, text: bytes) -> Header:
         exit=cast(Document, end) if isinstance(end, dict) else None,
         uncounted=pair(values.get("uncounted")) or (0, 0),
         ledger=cast(Document, ledger) if isinstance(ledger, dict) else None,
+        cut_off=clean(cut_off) if isinstance(cut_off := values.get("cut_off"), str) else None,
         reaped=tuple(filter(None, map(_reaped, reaped))) if isinstance(reaped, list) else (),
         untraced=tuple(filter(None, map(_untraced, untraced))) if isinstance(untraced, list) else (),
         sealed=_sealed(values),
@@ -228,10 +234,11 @@ def pair(value: object) -> tuple[int, int] | None:
 
 def _reaped(row: object) -> Reaped | None:
     """A row of a header's list, None where it is damaged."""
-    if not isinstance(row, list) or len(row) != 4:
+    if not isinstance(row, list) or not 4 <= len(row) <= 6:
         return None
-    pid, status = whole(row[0]), whole(row[1])
-    return None if pid is None or status is None else Reaped(pid, status, *(pair(row[2:]) or (None, None)))
+    pid, status, (kind, own) = whole(row[0]), whole(row[1]), pair([*row[4:], 0, 0][:2]) or (0, 0)
+    read, written = pair(row[2:4]) or (None, None)
+    return None if pid is None or status is None else Reaped(pid, status, read, written, kind, own)
 
 
 def _untraced(row: object) -> Untraced | None:

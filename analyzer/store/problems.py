@@ -16,7 +16,7 @@ from tailrace.analyzer.util.formatting import count_text
 from tailrace.analyzer.util.losses import Loss
 
 LOSSES = {
-    "no_journal": "not recorded: no buffer available (journal directory full or not writable)",
+    "no_journal": "not recorded: no buffer (journal directory full or not writable), or a vfork child without room",
     "not_written": "recorded, but not written to the run directory (full, removed, or no permission)",
     "torn": "cut off: the process was killed, or the file ends, within a record",
     "unnamed": "without a file: the descriptor was closed and reused during the call",

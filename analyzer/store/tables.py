@@ -169,8 +169,8 @@ class Tables:
         account (dict: the args of the `exit` event), events, read_bytes, written_bytes; cpus (its CPU affinity when it
         began, as "0-3,8"), cgroup, container (the id in the cgroup's path); of the account
         utime_ns, stime_ns, maxrss_kib, minflt, majflt, inblock, oublock (getrusage(2): blocks of 512 bytes); and of
-        `coverage` signal, kernel_read, kernel_written, captured_read, captured_written, share, cause. Unknown values
-        are null."""
+        `coverage` signal, kernel_read, kernel_written, captured_read, captured_written, ahead, share, cause,
+        cause_key. Unknown values are null."""
         integers = ["pid", "ppid", "uid", "t0_ns", "t1_ns", "exit", "events", "read_bytes", "written_bytes"]
         table = self._table(
             "SELECT p.host, p.pid, p.start, p.ppid, p.exe, p.argv, p.cwd, p.uid, p.facts, p.t0 AS t0_ns, p.t1 AS t1_ns,"
@@ -182,7 +182,8 @@ class Tables:
         for name in ("argv", "account", "facts"):
             table[name] = pd.Series(headers.documents(table[name].tolist()), dtype=object)
         table = _with_facts(table, table.pop("facts"))
-        more = ["signal", "kernel_read", "kernel_written", "captured_read", "captured_written", "share", "cause"]
+        more = ["signal", *(name for name in ledger.COLUMNS if name.startswith(("kernel", "captured")))]
+        more += ["ahead", "share", "cause", "cause_key"]
         seen = self.coverage.loc[self.coverage["traced"], [*PROCESS, *more]]
         merged: pd.DataFrame = table.merge(seen, on=PROCESS, how="left")
         return merged
@@ -451,6 +452,6 @@ class Tables:
         """The rows of `declared_problems`."""
         return self._catalogue.rows(_PROBLEMS)
 
-    def short_accounts(self) -> list[dict[str, Any]]:
-        """The rows of `coverage` of processes that were not fully seen; see ledger.short."""
-        return ledger.short(self._accounts)
+    def coverage_causes(self) -> list[ledger.CauseGroup]:
+        """The processes of `coverage` that were not fully seen, by cause; see ledger.by_cause."""
+        return ledger.by_cause(self._accounts)

@@ -36,11 +36,11 @@ from tailrace.analyzer.summary import (
     untagged,
 )
 from tailrace.analyzer.summary.limits import LIMITS, JsonObject, cut, ms, plain
-from tailrace.analyzer.summary.seen import below, losses
+from tailrace.analyzer.summary.seen import losses
 from tailrace.analyzer.summary.stageflows import RESULT
 from tailrace.analyzer.util.types import Ints, Row
 
-__all__ = ["RESULT", "below", "collect", "losses"]
+__all__ = ["RESULT", "collect", "losses"]
 
 
 def collect(run: AnalyzedRun, model: Model | None = None) -> JsonObject:

@@ -26,7 +26,7 @@ LIMITS = {
     "never_read": 500,
     "declared": 1000,
     "aliases": 4,
-    "below": 50,
+    "causes": 50,
     "findings": 50,
     "regions": 200,
     "outcomes": 2000,

@@ -34,7 +34,7 @@ def coverage(run: AnalyzedRun, m: Model) -> JsonObject:
     """How complete the trace is: `text`, and the numbers in it.
 
     The share is that of `ledger.totals`: processes without an account are counted and left out of it, processes that
-    were waited for and left no trace are in it with nothing captured. `below` lists the least covered, with the cause.
+    were waited for and left no trace are in it with nothing captured. `causes` lists why processes were not fully seen.
     """
     counts = m.table.counts
     moved = int(counts["read_bytes"].sum() + counts["written_bytes"].sum())
@@ -59,13 +59,13 @@ def coverage(run: AnalyzedRun, m: Model) -> JsonObject:
         "processes": total.get("processes", 0),
         "accounted": total.get("accounted", 0),
         "untraced": total.get("untraced", 0),
-        "below": below(table),
+        "causes": causes(table),
     }
 
 
 def _ring_text(table: pd.DataFrame) -> str:
     """How many processes moved data that neither the trace nor the kernel's numbers have; "" where none did."""
-    rings = int((table["cause"] == ledger.RING).sum())
+    rings = int((table["cause_key"] == ledger.RING).sum()) if "cause_key" in table else 0
     if not rings:
         return ""
     used = f"{count_text(rings, 'process', 'es')} used an io_uring that is not seen"
@@ -107,14 +107,18 @@ def _share_text(total: JsonObject, captured: int, kernel: int) -> str:
     return f"; {percent_text(captured, kernel)} of the kernel's count captured{text}"
 
 
-def below(table: pd.DataFrame) -> list[JsonObject]:
-    """The processes of `ledger.short`, cut at `LIMITS`."""
+def causes(table: pd.DataFrame) -> list[JsonObject]:
+    """The processes that were not fully seen by cause (`ledger.by_cause`), with the one that misses most (host, pid,
+    exe); cut at `LIMITS`."""
     return [
         {
-            **{name: str(row[name] or "") for name in ("host", "exe", "cause")},
-            "pid": int(row["pid"]),
-            "share": float(row["share"]),
-            **{name: row[name] for name in ("kernel_bytes", "missing_bytes")},
+            **{name: str(group.rows[0][name] or "") for name in ("host", "exe")},
+            "pid": int(group.rows[0]["pid"]),
+            "cause": group.sentence(),
+            "processes": group.processes,
+            "kernel_bytes": group.kernel_bytes,
+            "missing_bytes": group.missing_bytes,
+            "share": 1 - group.missing_bytes / group.kernel_bytes if group.kernel_bytes else 1.0,
         }
-        for row in ledger.short(table)[: LIMITS["below"]]
+        for group in ledger.by_cause(table)[: LIMITS["causes"]]
     ]

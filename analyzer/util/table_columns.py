@@ -47,9 +47,15 @@ _KERNEL = {
     "kernel_written": (BYTES, "bytes written, by the kernel's byte accounting"),
     "captured_read": (BYTES, "bytes read in recorded calls that the kernel counts"),
     "captured_written": (BYTES, "bytes written in recorded calls that the kernel counts"),
+    "ahead": (BYTES, "of both: read ahead by libc, and consumed by no call"),
     "share": (SHARE, "captured bytes by the kernel's; null without byte accounting"),
 }
-_ENDED = {"signal": ("", "signal that ended the process; null: none"), **_KERNEL, "cause": ("", "why the share is low")}
+_ENDED = {
+    "signal": ("", "signal that ended the process; null: none"),
+    **_KERNEL,
+    "cause": ("", "why the share is low"),
+    "cause_key": ("", "its key (docs/user-guide.md, Coverage)"),
+}
 _DECLARED = {
     "kind": ("", "python, bash, join, job, instance, ..."),
     "name": ("", "name by the workflow manager"),
@@ -347,6 +353,11 @@ TABLES = {
             "left_out": ("", "processes that TAILRACE_UNTRACED excluded"),
             "below": ("", "processes below 99.9 %"),
             **_KERNEL,
+            "causes": (
+                "",
+                "processes that were not fully seen by cause: objects of key, cause, advice, processes,"
+                " kernel_bytes, missing_bytes and program (of the one that misses most), list",
+            ),
         },
     ),
     "graph.nodes": Table(

@@ -2,7 +2,7 @@
 
 `Any` is used only where a library leaves a type open, under one name for each: `Array` (numpy, the dtype), `Row`
 (pandas), `SqlRow` (sqlite3), `Attributes` (networkx); beyond these for rows that are made of them
-(`process_ends.Row`, `summary.limits.JsonObject`), keyword filters of events, whose keys are columns, and dataclasses
+(`ledger.Row`, `summary.limits.JsonObject`), keyword filters of events, whose keys are columns, and dataclasses
 that are filled by field name. A document that was read from a file is unchecked: its values are `object` until
 `isinstance` narrows them.
 """

@@ -170,25 +170,31 @@ int wait_for(pid_t pid, const sigset_t &watched, const SealerThread *sealer, std
   }
 }
 
+CommandAccount account_of(pid_t pid, int status, const Moved &moved, const std::optional<ProgramObstacle> &obstacle) {
+  CommandAccount out{pid, status, moved.read, moved.written, static_cast<int64_t>(realtime_ns()), "", ""};
+  if (obstacle) {
+    out.untraced = obstacle->word;
+    out.program = recorded_path(name_hasher(), obstacle->program, is_machine_file(obstacle->program));
+  }
+  return out;
+}
+
 // On a failure the run has no account of the command.
-void write_account(const std::string &run_dir, pid_t pid, int status, const Moved &moved,
-                   const std::optional<ProgramObstacle> &obstacle) {
+void write_account(const std::string &run_dir, const CommandAccount &account) {
   const HostName host;
-  const auto ns = static_cast<int64_t>(realtime_ns());
   std::string row = "{\"host\": ";
   append_json(row, host.view());
-  row += ", \"pid\": " + std::to_string(pid) + ", \"status\": " + std::to_string(status) +
-         ", \"rchar\": " + std::to_string(moved.read) + ", \"wchar\": " + std::to_string(moved.written) +
-         ", \"ns\": " + std::to_string(ns);
-  if (obstacle) {
-    append_json(row += ", \"untraced\": ", obstacle->word);
-    append_json(row += ", \"program\": ",
-                recorded_path(name_hasher(), obstacle->program, is_machine_file(obstacle->program)));
+  row += ", \"pid\": " + std::to_string(account.pid) + ", \"status\": " + std::to_string(account.status) +
+         ", \"rchar\": " + std::to_string(account.read) + ", \"wchar\": " + std::to_string(account.written) +
+         ", \"ns\": " + std::to_string(account.ns);
+  if (!account.untraced.empty()) {
+    append_json(row += ", \"untraced\": ", account.untraced);
+    append_json(row += ", \"program\": ", account.program);
   }
   const std::string folder = run_dir + "/accounts";
   ::mkdir(folder.c_str(), 0700);
   try {
-    write_new_file(folder + "/" + process_stem(pid, ns) + ".json", row + "}\n");
+    write_new_file(folder + "/" + process_stem(static_cast<int>(account.pid), account.ns) + ".json", row + "}\n");
   } catch (const Fault &) {
     return;
   }
@@ -220,11 +226,15 @@ int run_command(const Command &given, const AccountPlace &place) {
     say(command.words[0] + ": " + (error == ENOENT ? "command not found" : std::strerror(error)));
     return error == ENOENT ? kNotFound : kNotExecutable;
   }
-  const ProgramObstacle too_long = {"too_long", command.words[0], "", false, false};
+  const ProgramObstacle too_long = {"too_long", command.words[0], "", false};
   std::optional<Moved> moved;
   const int status = wait_for(pid, watched.set(), place.sealer, moved);
-  if (moved && !place.run_dir.empty() && place.is_there())
-    write_account(place.run_dir, pid, status, *moved, is_too_long ? too_long : find_program_obstacle(command.words[0]));
+  if (moved && !place.run_dir.empty() && place.is_there()) {
+    const CommandAccount account =
+        account_of(pid, status, *moved, is_too_long ? too_long : find_program_obstacle(command.words[0]));
+    write_account(place.run_dir, account);
+    if (place.account != nullptr) *place.account = account;
+  }
   return WIFSIGNALED(status) ? kSignalled + WTERMSIG(status) : WEXITSTATUS(status);
 }
 

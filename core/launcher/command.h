@@ -1,7 +1,9 @@
 // A command as a shell would run it: found by PATH, its exit code in the shell's convention, our signals passed on.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,11 +25,18 @@ struct Command {
   std::function<void()> is_about_to_start;
 };
 
-// Where the byte accounting of the command goes (docs/trace-format.md, "accounts"), if it `is_there`.
+// The byte accounting of a command that was waited for (docs/trace-format.md, "accounts").
+struct CommandAccount {
+  int64_t pid = 0, status = 0, read = 0, written = 0, ns = 0;
+  std::string untraced, program;  // why it can't be traced, and which program; empty: it can
+};
+
+// Where it goes, if it `is_there`.
 struct AccountPlace {
   std::string run_dir;  // empty: nowhere
   std::function<bool()> is_there;
   const SealerThread *sealer = nullptr;
+  std::optional<CommandAccount> *account = nullptr;  // gets a copy
 };
 
 // Runs the command, waits for it and forwards signals. Returns 128+n for signal n, 127 where it is not found, 126 where

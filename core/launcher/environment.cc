@@ -9,10 +9,12 @@
 #include <cstring>
 
 #include "base/clock.h"
+#include "causes.h"
 #include "core_here.h"
 #include "description.h"
 #include "fault.h"
 #include "files.h"
+#include "format/follow_request.h"
 #include "format/journal.h"
 #include "format/journal_place.h"
 #include "format/program.h"
@@ -56,18 +58,6 @@ std::string other_preloads(std::string_view preload, const std::string &library)
     at = preload.find_first_not_of(separators, end);
   }
   return out;
-}
-
-const char *words_for(Obstacle obstacle) {
-  switch (obstacle) {
-    case Obstacle::kStatic: return "is statically linked, so only the processes it starts can be traced";
-    case Obstacle::kGo: return "is a statically linked Go program, so only the processes it starts can be traced";
-    case Obstacle::kMusl: return "is linked with musl, and the core needs glibc";
-    case Obstacle::kSetuid:
-      return "is set-uid, set-gid or has capabilities, and the dynamic linker ignores LD_PRELOAD for such programs";
-    case Obstacle::kMachine: return "is for another processor or word size than the core";
-    default: return "can't be traced";
-  }
 }
 
 }  // namespace
@@ -256,8 +246,25 @@ std::optional<ProgramObstacle> find_program_obstacle(const std::string &command)
   int64_t bytes_read = 0;
   const Obstacle obstacle = find_obstacle(found->c_str(), bytes_read);
   if (obstacle == Obstacle::kNone) return std::nullopt;
-  return ProgramObstacle{std::string(kObstacleNames[static_cast<int>(obstacle)]), *found,
-                         *found + " " + words_for(obstacle), breaks(obstacle), is_followable(obstacle, found->c_str())};
+  const std::string word(kObstacleNames[static_cast<int>(obstacle)]);
+  const native::CauseRow *cause = native::find_cause(word);
+  const std::string words = native::cause_words(word);
+  const std::string advice = cause != nullptr && !cause->advice.empty() ? ": " + std::string(cause->advice) : "";
+  return ProgramObstacle{word, *found, *found + " is " + words + advice, breaks(obstacle)};
 }
+
+static FollowChoice follow_choice(const Environment &traced) {
+  const char *unseen = traced.get("TAILRACE_UNSEEN"), *patterns = traced.get("TAILRACE_FOLLOW");
+  return {unseen != nullptr && unseen == kFollowAll, patterns != nullptr ? patterns : ""};
+}
+
+bool is_to_be_followed(const std::string &command, const Environment &traced) {
+  const FollowChoice choice = follow_choice(traced);
+  const auto found = choice.is_any() ? which(command) : std::nullopt;
+  int64_t bytes_read = 0;
+  return found && choice.wants(found->c_str(), look_at_program(found->c_str(), bytes_read));
+}
+
+bool wants_following(const Environment &traced) { return follow_choice(traced).is_any(); }
 
 }  // namespace tailrace::launcher

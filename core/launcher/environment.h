@@ -66,9 +66,12 @@ struct ProgramObstacle {
   std::string program;
   std::string reason;  // a sentence that begins with the program's path
   bool breaks;         // it fails to start, or complains, with the core in LD_PRELOAD
-  bool is_followable;  // from outside, where the user wants that
 };
 // None where `command` (found by PATH) can be traced, or can't be read.
 std::optional<ProgramObstacle> find_program_obstacle(const std::string &command);
+// Whether the user wants it followed from outside, by the settings in `traced`.
+bool is_to_be_followed(const std::string &command, const Environment &traced);
+// Whether he wants any program followed.
+bool wants_following(const Environment &traced);
 
 }  // namespace tailrace::launcher

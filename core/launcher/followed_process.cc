@@ -37,7 +37,7 @@ bool FollowedProcess::begin(const std::string &tags, const EarlierImage &earlier
   const auto account = Tracee(pid_).account();
   Ledger &ledger = journal_.ledger();
   for (int way = 0; way < 2 && account && !forked; ++way) ledger.base[way] = (*account)[way];
-  ledger.known = account && journal_.may_have_account() ? 1 : 0;
+  ledger.known = account && journal_.may_have_account() ? kKnown : kUnknown;
   record_start(pid_);
   return true;
 }
@@ -285,7 +285,7 @@ void FollowedProcess::record_wait(int tid, const PendingCall &call, Fn fn, int c
   if (ended != ended_.end()) ended_.erase(ended);
   Ledger &ledger = journal_.ledger();
   for (int way = 0; way < 2 && moved; ++way) ledger.reaped[way].fetch_add((*moved)[way]);
-  if (!moved) ledger.known = 0;
+  if (!moved) ledger.known = kUnknown;
   if (moved) {
     record.offset = static_cast<int64_t>((*moved)[0]);
     record.number2 = (*moved)[1];
@@ -436,7 +436,7 @@ void FollowedProcess::end_thread(int tid, int status, bool is_last) {
   if (!WIFEXITED(status)) return;
   Ledger &ledger = journal_.ledger();
   std::string members;
-  if (account_ && ledger.known) {
+  if (account_ && ledger.is_known()) {
     const auto moved = [&](int way) {
       const uint64_t off = ledger.base[way] + ledger.reaped[way];
       return std::to_string((*account_)[way] > off ? (*account_)[way] - off : 0);

@@ -1,6 +1,7 @@
 // See follower.h: what follows one program and all that it starts.
 #include "follower.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -13,6 +14,7 @@
 #include <memory>
 
 #include "followed_process.h"
+#include "format/path_patterns.h"
 #include "program_environment.h"
 
 namespace tailrace::launcher {
@@ -214,9 +216,10 @@ class Follower {
     int64_t bytes_read = 0;
     const std::string program = "/proc/" + std::to_string(tid) + "/exe";
     const char *preload = environment.get("LD_PRELOAD");
-    const bool is_preloaded = find_obstacle(program.c_str(), bytes_read) == Obstacle::kNone &&
-                              environment.get("TAILRACE_RUN") && preload &&
-                              string_view(preload).find("libtailrace.so") != string_view::npos;
+    const ProgramLook look = look_at_program(program.c_str(), bytes_read);
+    const bool is_preloaded = look.obstacle == Obstacle::kNone && environment.get("TAILRACE_RUN") && preload &&
+                              string_view(preload).find("libtailrace.so") != string_view::npos &&
+                              !is_wanted(tracee, program, look);
     thread.tags = tags_of_program(environment, thread.tags);
     if (thread.process != nullptr) {
       thread.process->threads = 1;
@@ -230,6 +233,17 @@ class Follower {
       if (!follow(tid, thread, false)) return let_go(tid);
     }
     resume(tid, thread);
+  }
+
+  // As the core would ask for it (spawn/injection.cc): by the path that was executed, which may be a script's, or by the
+  // file.
+  bool is_wanted(const Tracee &tracee, const std::string &program, const ProgramLook &look) const {
+    const FollowChoice choice{place_.follows_unseen, place_.follows};
+    if (!choice.is_any()) return false;
+    if (choice.wants(program.c_str(), look)) return true;
+    const auto executed = tracee.read_path(tracee.auxiliary(AT_EXECFN));
+    return executed && (matches_any_pattern(*executed, place_.follows) ||
+                        choice.wants(tracee.path_from_here(AT_FDCWD, *executed).c_str(), look));
   }
 
   void exiting(int tid, Thread &thread) {

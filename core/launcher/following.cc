@@ -94,7 +94,7 @@ void let_go_of_all(int listener, int lifeline) {
 
 [[noreturn]] void serve(int listener, int lifeline, const JournalPlace &place) {
   ::setsid();
-  ::prctl(PR_SET_NAME, "tailrace-follow");
+  ::prctl(PR_SET_NAME, kFollowerName.data());
   let_go_of_all(listener, lifeline);
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXFSZ, SIGUSR1, SIGUSR2})
     ::signal(number, SIG_IGN);
@@ -136,7 +136,9 @@ Following::Following(const std::string &run_dir, const Environment &environment)
                      parse_redaction(setting("TAILRACE_REDACT")),
                      name_hasher(),
                      std::string(setting("TAILRACE_INCLUDE")),
-                     std::string(setting("TAILRACE_EXCLUDE"))};
+                     std::string(setting("TAILRACE_EXCLUDE")),
+                     setting("TAILRACE_UNSEEN") == kFollowAll,
+                     std::string(setting("TAILRACE_FOLLOW"))};
   if (!parse_detail(setting("TAILRACE_DETAIL"), place.detail)) place.detail = {};
   socket_ = directory + std::string(kFollowSocket);
   const int listener = listen_at(socket_);

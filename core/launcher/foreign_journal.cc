@@ -79,8 +79,10 @@ bool ForeignJournal::adopt_ledger(const std::string &stem, int pid, const Earlie
     l.done[way] += l.left[way].load();
     l.base[way] = l.own[way] = l.reaped[way] = l.left[way] = 0;
   }
-  l.ahead = l.base_loaded = l.loaded = 0;
-  return true;
+  l.ahead_before += l.ahead_left.load();
+  l.ahead = l.ahead_left = l.base_loaded = l.loaded = 0;
+  l.executing = kNoExecution;
+  return l.is_known();
 }
 
 // The segment of the thread that executed the program, which nobody writes to any more.
@@ -117,21 +119,14 @@ bool ForeignJournal::make_segment(const std::string &path, int pid, const std::s
     ::unlink(path.c_str());
     return false;
   }
-  const ClockSample now = sample_clock(place_.clock.kind);
   s->version = kJournalVersion;
   s->slots = kSegmentSlots;
   s->allocated_slots.store(kSegmentSlots);
   s->pid = pid;
   s->pid_namespace = pid_namespace();
-  s->start_realtime_ns = realtime_ns();
-  s->start_monotonic_ns = now.monotonic_ns;
-  s->reference_rate_q32 = rate_between(place_.clock.sample, now);
   s->clock_kind = static_cast<uint32_t>(place_.clock.kind);
   s->detail = static_cast<uint32_t>(place_.detail.kind);
   s->detail_budget = place_.detail.budget_bytes;
-  s->from_ticks = now.ticks;
-  s->from_ns = now.monotonic_ns;
-  s->rate_before_q32 = s->reference_rate_q32;
   s->first_tid = static_cast<uint32_t>(pid);
   s->epoch.store(1);
   s->host_bytes = static_cast<uint32_t>(place_.host.size());
@@ -143,6 +138,14 @@ bool ForeignJournal::make_segment(const std::string &path, int pid, const std::s
   return true;
 }
 
+void ForeignJournal::begin_times(const ClockSample &now, uint64_t start_ns) {
+  SegmentHeader &s = *segment_;
+  s.start_realtime_ns = start_ns;
+  s.start_monotonic_ns = s.from_ns = now.monotonic_ns;
+  s.from_ticks = now.ticks;
+  s.reference_rate_q32 = s.rate_before_q32 = rate_between(place_.clock.sample, now);
+}
+
 bool ForeignJournal::begin(int pid, const std::string &tags, const EarlierImage &earlier) {
   const std::string before = place_.directory + "/" + stem_of(place_.host, pid, earlier.start_ns);
   if (earlier.start_ns != 0 && adopt_segment(numbered(before, earlier.mine), pid, earlier)) {
@@ -150,12 +153,13 @@ bool ForeignJournal::begin(int pid, const std::string &tags, const EarlierImage 
     set_tags(tags);
     return true;
   }
-  const uint64_t start_ns = realtime_ns();
+  const ClockSample now = sample_clock(place_.clock.kind);
+  const uint64_t start_ns = realtime_at(now.monotonic_ns);
   const std::string stem = stem_of(place_.host, pid, start_ns);
   const std::string trace = place_.trace_directory + "/" + stem + ".pfw.gz";
   if (trace.size() >= sizeof segment_->trace_path || place_.host.size() >= sizeof segment_->host) return false;
   if (!make_segment(numbered(place_.directory + "/" + stem, 0), pid, trace)) return false;
-  segment_->start_realtime_ns = start_ns;
+  begin_times(now, start_ns);
   segment_->magic.store(kJournalMagic, std::memory_order_release);
   set_tags(tags);
   return true;

@@ -25,6 +25,8 @@ struct JournalPlace {
   Redaction redaction;
   const NameHasher &hasher;
   std::string included, excluded;  // patterns of paths
+  bool follows_unseen = false;     // format/program.h, FollowChoice
+  std::string follows;
 };
 
 struct FileName {
@@ -74,6 +76,7 @@ class ForeignJournal {
   bool adopt_ledger(const std::string &stem, int pid, const EarlierImage &earlier);
   bool adopt_segment(const std::string &path, int pid, const EarlierImage &earlier);
   bool make_segment(const std::string &path, int pid, const std::string &trace);
+  void begin_times(const ClockSample &now, uint64_t start_ns);
 
   const JournalPlace &place_;
   SegmentHeader *segment_ = nullptr;

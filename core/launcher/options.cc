@@ -131,6 +131,10 @@ std::optional<RunOptions> run_options(std::vector<std::string_view> all) {
       options.unseen = std::string(*unseen);
       return is_unseen_choice(*unseen);
     }
+    if (const auto follow = words.value("", "--follow")) {
+      (options.follow += options.follow.empty() ? "" : ":") += *follow;
+      return !follow->empty() && is_utf8(*follow);
+    }
     return words.tag().value_or(false);
   });
   return taken ? with_command(words, std::move(options)) : std::nullopt;

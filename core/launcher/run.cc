@@ -89,9 +89,15 @@ std::optional<std::string> real_path(const std::string &path) {
   return real != nullptr ? std::optional<std::string>(real.get()) : std::nullopt;
 }
 
-bool wants_following(const Environment &environment) {
-  const char *chosen = environment.get("TAILRACE_UNSEEN");
-  return chosen != nullptr && chosen == kFollowAll;
+// Patterns of programs, those of relative paths from the working directory.
+std::string from_here(const std::string &patterns) {
+  std::string out;
+  each_part(patterns, ':', [&](std::string_view one) {
+    const bool is_relative = one.find('/') != std::string_view::npos && one[0] != '/' && one[0] != '*' && one[0] != '?';
+    (out += out.empty() ? "" : ":") += is_relative ? absolute(std::string(one)) : std::string(one);
+    return true;
+  });
+  return out;
 }
 
 // Without a run: the user did not choose its directory, so the command runs all the same.
@@ -111,15 +117,17 @@ Traced run_traced(const std::vector<std::string> &command, const std::string &ru
   if (obstacle) summary.fault = "not traced: " + obstacle->reason;
   // Forked while this process has one thread.
   std::unique_ptr<Following> following;
+  bool is_asked_for = false;
   try {
     const Environment traced = task_environment(environment, library_path(installation.library), run_dir, tags);
     if (!is_traced() && wants_following(traced)) following = std::make_unique<Following>(run_dir, traced);
+    is_asked_for = following && is_to_be_followed(command[0], traced);
     if (!obstacle || !obstacle->breaks) environment = traced;
   } catch (const Fault &fault) {
     summary.fault = std::string("not traced: ") + fault.what();
   }
   Command started = {command, environment, installation.ignored_here, nullptr};
-  if (following && obstacle && obstacle->is_followable) {
+  if (is_asked_for) {
     started.is_about_to_start = [&] {
       if (following->ask(merge_tags(setting_by(::getenv("TAILRACE_TAGS"), "TAILRACE_TAGS"), tags)))
         summary.fault.reset();
@@ -136,7 +144,7 @@ Traced run_traced(const std::vector<std::string> &command, const std::string &ru
         std::make_unique<SamplerThread>(run_dir, journal_directories(run_dir, journal_directory(&environment)), rate);
   {
     const Held held(run_dir);
-    out.code = run_command(started, {run_dir, [&] { return held.is_there(); }, sealer.get()});
+    out.code = run_command(started, {run_dir, [&] { return held.is_there(); }, sealer.get(), &summary.command});
     is_there = held.is_there();
   }
   sampler.reset();
@@ -157,6 +165,8 @@ Ended run(const RunOptions &options, const Installation &installation) {
   // As if the user had set it: it is one of the settings that a traced process gets from this environment.
   if (!options.detail.empty()) ::setenv("TAILRACE_DETAIL", options.detail.c_str(), 1);
   if (!options.unseen.empty()) ::setenv("TAILRACE_UNSEEN", options.unseen.c_str(), 1);
+  if (!options.follow.empty()) ::setenv("TAILRACE_FOLLOW", options.follow.c_str(), 1);
+  if (const char *follow = ::getenv("TAILRACE_FOLLOW")) ::setenv("TAILRACE_FOLLOW", from_here(follow).c_str(), 1);
   if (const auto fault = bad_setting()) throw Fault(Fault::Kind::kUsage, *fault);
   for (const std::string &words : mistyped_settings()) say(in_one_line(words));
   const auto surrounding = is_traced() ? surrounding_run() : std::nullopt;

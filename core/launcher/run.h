@@ -27,6 +27,7 @@ struct RunOptions {
   bool quiet = false;
   std::vector<std::string> command;
   std::string unseen;  // as `detail`
+  std::string follow;  // as `detail`: patterns, separated by colons
 };
 
 struct Ended {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "command.h"
 #include "format/seal.h"
 
 namespace tailrace::launcher {
@@ -36,6 +37,12 @@ struct Summary {
   uint64_t gave_way = 0;             // processes that ended recording (session/give_way.h)
   bool journals_removed = false;     // by somebody else, so that what killed processes lost can't be counted
   std::optional<std::string> fault;  // why tailrace could not do its part
+  // The byte accounting of the command; none where it was not read.
+  std::optional<CommandAccount> command;
+  // By the coverage ledger (native/accounts.h): the processes without an account, and what is missing, in words. Empty:
+  // the trace has what the kernel counted, of those with an account.
+  uint64_t unaccounted = 0;
+  std::string missing;
 
   void add_unrecorded(const SealedJournals &journals);
 };
@@ -47,8 +54,8 @@ Sizes trace_sizes(const std::string &run_dir);
 // The same, but of a file of this node that a killed sealer left with half a block, the end of its last whole one: what is
 // written to the file from now on begins there.
 Sizes whole_sizes(const std::string &run_dir);
-// Adds the blocks appended since `before`; with a `tag` (key=value, percent-encoded) those of which a context has it.
-// Throws Fault (kTrace) for a damaged header.
+// Adds the blocks appended since `before`, and compares them with the kernel's accounts; with a `tag` (key=value,
+// percent-encoded) those of which a context has it. Throws Fault (kTrace) for a damaged header.
 void add_blocks(Summary &summary, const std::string &run_dir, const Sizes &before, const std::string &tag = "");
 // In one line: events, processes, bytes, losses.
 std::string describe(const Summary &summary);

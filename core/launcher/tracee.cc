@@ -166,6 +166,16 @@ unsigned Tracee::thread_count() const { return static_cast<unsigned>(std::atoi(s
 
 std::string Tracee::link(const char *name) const { return read_link(place(name)); }
 
+uint64_t Tracee::auxiliary(uint64_t type) const {
+  const std::string all = contents("auxv");
+  uint64_t entry[2];
+  for (size_t at = 0; at + sizeof entry <= all.size(); at += sizeof entry) {
+    std::memcpy(entry, all.data() + at, sizeof entry);
+    if (entry[0] == type) return entry[1];
+  }
+  return 0;
+}
+
 std::string Tracee::contents(const char *name) const {
   try {
     return read_file(place(name), kMostText);

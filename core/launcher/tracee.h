@@ -54,6 +54,7 @@ class Tracee {
   unsigned thread_count() const;
   std::string link(const char *name) const;      // exe, cwd
   std::string contents(const char *name) const;  // cmdline, environ
+  uint64_t auxiliary(uint64_t type) const;       // of the auxiliary vector (getauxval(3)); 0: there is none
 
  private:
   std::string place(const char *name) const { return "/proc/" + std::to_string(tid_) + "/" + name; }

@@ -103,6 +103,18 @@ std::string bytes_text(uint64_t amount) {
   return (unit == 0 ? std::to_string(amount) : three_digits(value)) + " " + kUnits[unit];
 }
 
+std::string percent_text(int64_t part, int64_t all) {
+  if (all <= 0 || part >= all) return "100%";
+  constexpr int kAlmostAll = 99'900;
+  const auto thousandths = static_cast<int>(static_cast<__int128>(std::max<int64_t>(0, part)) * 100'000 / all);
+  char text[16];
+  if (thousandths < kAlmostAll)
+    std::snprintf(text, sizeof text, "%.2f%%", thousandths / 1000.0);
+  else
+    std::snprintf(text, sizeof text, "%.3f%%", thousandths / 1000.0);
+  return text;
+}
+
 std::string count_text(uint64_t number, const char *one, const char *plural) {
   std::string digits = std::to_string(number);
   for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, 1, ',');

@@ -17,6 +17,8 @@ void say_nothing();
 
 // "1.50 KiB": powers of 1024, three significant digits.
 std::string bytes_text(uint64_t amount);
+// "99.98%": a share, cut off: 100% means that nothing is missing.
+std::string percent_text(int64_t part, int64_t all);
 // "1,200 events"; "1 event".
 std::string count_text(uint64_t number, const char *one, const char *plural = "s");
 // `text` in one line: a blank in the place of each run of white space, none at its ends.

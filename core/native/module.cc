@@ -7,6 +7,7 @@ void bind_edges(nanobind::module_ &m);      // edges.cc: events -> tables of edg
 void bind_core(nanobind::module_ &m);       // core.cc: tags, settings, tables of hooks
 void bind_launching(nanobind::module_ &m);  // launching.cc: run directories, commands, sealing
 void bind_foreign(nanobind::module_ &m);    // foreign.cc: events of other tracers -> trace files
+void bind_ledger(nanobind::module_ &m);     // ledger.cc: the coverage ledger, the table of causes
 }  // namespace tailrace::native
 
 NB_MODULE(_native, m) {
@@ -16,4 +17,5 @@ NB_MODULE(_native, m) {
   tailrace::native::bind_reader(m);
   tailrace::native::bind_edges(m);
   tailrace::native::bind_foreign(m);
+  tailrace::native::bind_ledger(m);
 }

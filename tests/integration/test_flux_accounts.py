@@ -48,7 +48,7 @@ def test_a_static_task_shows_with_its_bytes(traced_flux, work):
     run, done = run_in(traced_flux, work, "-n2", program)
     assert (done.returncode, done.stderr) == (0, "")
     coverage = tailrace.open(run).coverage
-    assert set(coverage["cause"]) == {f"{ledger.NOT_TRACED}: {ledger.OBSTACLES['static']}"}
+    assert set(coverage["cause"]) == {f"not traced: {ledger.WORDS['static']}"}
     # The shell's own code writes a byte in the task before it executes the program.
     assert all(WRITTEN <= written <= WRITTEN + 100 for written in coverage["kernel_written"]) and len(coverage) == 2
     assert set(coverage["exe"]) == {str(program)}

@@ -17,7 +17,6 @@ import pytest
 import tailrace
 from support import sanitizer
 from support.commands import TracedCommand
-from tailrace.analyzer.store import ledger
 
 Program = Callable[[str], Path]
 
@@ -179,4 +178,4 @@ def test_libcs_last_words_are_the_cause_of_missing_bytes(program: Program, work:
     (row,) = tailrace.open(tmp_path / "run").coverage.to_dict("records")
     said = len(done.stderr.splitlines(keepends=True)[0])
     assert row["kernel_written"] - row["captured_written"] == said
-    assert row["cause"] == ledger.LAST_WORDS
+    assert row["cause_key"] == "last_words"

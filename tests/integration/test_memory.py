@@ -48,7 +48,7 @@ def recorded_in_part(run: Path) -> bool:
     opened = tailrace.open(run)
     losses = opened.losses[["cause", "unit", "count"]].values.tolist()
     said = [["gave_way", "processes", 1]] == losses and problems.LOSSES["gave_way"] in " ".join(opened.problems)
-    return said and ledger.GAVE_WAY in set(opened.coverage["cause"])
+    return said and ledger.GAVE_WAY in set(opened.coverage["cause_key"])
 
 
 @pytest.mark.parametrize("how", ["fixed", "none", "noreplace", "number", "mremap", "shmat"])

@@ -73,7 +73,10 @@ def test_propagation_by_environment_leaves_tracing_to_the_program(
     assert "TAILRACE_PROCESS" not in seen
     assert ("libtailrace" in seen) == (how == "execve")
     rows = tailrace.open(tmp_path / "run").coverage
-    causes = {f"{ledger.NOT_TRACED}: {ledger.OBSTACLES['dropped']}", f"{ledger.WENT_ON}: {ledger.OBSTACLES['dropped']}"}
+    causes = {
+        f"not traced: {ledger.WORDS['dropped']}",
+        f"went on as a program that is not traced: {ledger.WORDS['dropped']}",
+    }
     assert causes & set(rows["cause"]), rows.to_string()
 
 

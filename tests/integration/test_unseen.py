@@ -172,7 +172,7 @@ def test_a_shell_that_is_followed_starts_its_own_tools_and_ordinary_programs(tmp
     assert len(rows) == 8 and not [row for row in rows if not row.agrees]
     opened = tailrace.open(run)
     # A program that is executed by one that was followed has a row of its own.
-    assert set(opened.processes["cause"]) == {"", ledger.WENT_ON_AS_ANOTHER}
+    assert set(opened.processes["cause_key"]) == {"", "another"}
     assert (opened.processes["share"].dropna() == 1).all()
     graph = opened.dataflow(level="process")
     # The part before has no account: of the files that it truncated it is not known whether it wrote to them.
@@ -203,8 +203,8 @@ def test_requests_of_a_ring_made_by_system_calls_are_said_to_be_unseen(
     assert seen.written(tmp_path / "data") == 10 and seen.read(tmp_path / "data") == 0
     assert len(seen.named("io_uring_setup")) == 1
     (row,) = tailrace.open(tmp_path / "run").coverage.to_dict("records")
-    assert (row["exe"], row["cause"]) == (str(program), ledger.RING)
-    assert ledger.RING in run_cli("info", tmp_path / "run").stdout
+    assert (row["exe"], row["cause_key"]) == (str(program), "ring")
+    assert ledger.WORDS["ring"] in run_cli("info", tmp_path / "run").stdout
 
 
 def test_both_ends_of_sockets_are_joined(tmp_path: Path, programs: Callable[[str], Path]) -> None:
@@ -285,7 +285,7 @@ def test_a_set_uid_program_keeps_its_rights_and_is_named(
     assert (done.returncode, done.stdout) == (0, "0 0\n"), done.stderr
     opened = tailrace.open(tmp_path / "run")
     (cause,) = set(opened.coverage["cause"]) - {""}
-    assert cause.endswith(f": {ledger.OBSTACLES['setuid']}")
+    assert cause.endswith(f": {ledger.WORDS['setuid']}")
     named = [e for e in read_run(tmp_path / "run").events if e["args"].get("untraced") == "setuid"]
     if starter != "alone":
         (event,) = named
@@ -364,7 +364,7 @@ def test_a_follower_that_does_not_answer_is_not_waited_for(tmp_path: Path, progr
     program = programs("static")
     script = f"{stop}; {program} copy in to > out; echo $?"
     done = run_cli("run", "--unseen=all", "-o", tmp_path / "run", "--", "bash", "-c", script, cwd=directory)
-    assert done.stdout == "0\n" and "nothing lost" in done.stderr
+    assert done.stdout == "0\n" and ledger.WORDS["static"] in done.stderr
     processes = tailrace.open(tmp_path / "run").processes
     assert processes["cause"].str.endswith("statically linked").any()
     assert not (processes["exe"] == str(program)).any()

@@ -72,5 +72,5 @@ def test_vectors_positions_copies_closes_and_what_has_no_result(traced: Traced, 
 def test_a_ring_without_liburing_is_reported(traced: Traced, tmp_path: Path) -> None:
     traced("raw")
     (row,) = tailrace.open(tmp_path / "run").coverage.to_dict("records")
-    assert row["cause"] == ledger.RING
-    assert ledger.RING in run_cli("info", tmp_path / "run").stdout
+    assert row["cause_key"] == "ring"
+    assert ledger.WORDS["ring"] in run_cli("info", tmp_path / "run").stdout

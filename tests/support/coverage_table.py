@@ -32,8 +32,7 @@ def check_coverage(table: Table, name: str, run: tailrace.Run) -> None:
 def _missing(rows: Any) -> dict[str, tuple[int, int]]:
     """cause -> (bytes, processes) of the processes that were not seen whole."""
     found: dict[str, tuple[int, int]] = {}
-    for row in ledger.short(rows):
-        gone = sum(max(0, row[f"kernel_{way}"] - row[f"captured_{way}"]) for way in ("read", "written"))
-        bytes_before, processes = found.get(row["cause"], (0, 0))
-        found[row["cause"]] = (bytes_before + gone, processes + 1)
+    for group in ledger.by_cause(rows):
+        bytes_before, processes = found.get(group.cause, (0, 0))
+        found[group.cause] = (bytes_before + group.missing_bytes, processes + group.processes)
     return found

@@ -43,6 +43,11 @@ def test_no_hook_stands_twice() -> None:
     assert len(symbols) == len(set(symbols)) > 150
 
 
+def test_every_cause_of_missing_bytes_is_documented() -> None:
+    documented = [key for row in rows("user-guide.md", "### Coverage") for key in row.split("`, `")]
+    assert documented == [key for key, _, _ in _native.causes()]
+
+
 def test_every_category_is_documented() -> None:
     text = (DOCS / "trace-format.md").read_text().split("| `cat` | calls |", 1)[1]
     documented = set(re.findall(r"^\| `([A-Z0-9]+)` \|", text, re.MULTILINE))

@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 
 from support.flowcase import MS, T0_NS, Story
+from tailrace import _native
 from tailrace.analyzer.insights.inputs import inputs_of
 from tailrace.analyzer.model import dataflow
-from tailrace.analyzer.store import process_ends
 
 PIDS = 4
 
@@ -147,32 +147,35 @@ def test_in_several_namespaces_none_is_false(images: bool) -> None:
     assert found > there / 2
 
 
-def matched(machine: Machine, r: random.Random) -> tuple[dict[str, tuple[int, str]], process_ends.Ends, dict[int, str]]:
-    """What `ends.match` makes of the machine's processes and waits, as the catalogue has them: not before some
-    time after it. Also the truth, image -> (status, waiter) of the wait that saw its end; and the images by id."""
+def matched(
+    machine: Machine, r: random.Random
+) -> tuple[dict[str, tuple[int, str]], dict[str, tuple[int, str]], list[int]]:
+    """What `match_ends` makes of the machine's processes and waits, as the catalogue has them: not before some time
+    after it. The truth, image -> (status, waiter) of the wait that saw its end; what was matched; the waits without a
+    process."""
     seen: dict[str, list[int]] = {}
     for row in machine.story.rows:
         seen.setdefault(row["start"], []).append(row["ts"] - T0_NS)
     images = [(p, start, ppid) for p in machine.processes for start, ppid in p.images.items()]
     images.sort(key=lambda image: seen[image[1]][0])
-    number = {start: at for at, (_, start, _) in enumerate(images, 1)}
+    number = {start: at for at, (_, start, _) in enumerate(images)}
     rows = [
-        {"id": number[start], "host": "n1", "pid": p.pid, "ppid": ppid, "t0": min(seen[start]), "t1": max(seen[start])}
-        | {"account": {"code": p.exit} if p.exit is not None and start == p.start else {}}
+        ("n1", p.pid, ppid, min(seen[start]), max(seen[start]), *(p.exit is not None and start == p.start, p.exit))
         for p, start, ppid in images
     ]
+    rows = [(*row[:6], row[6] if row[5] else None) for row in rows]
     known = {}
     waits = []
     late: dict[str, int] = {}
     for waiter, pid, status, child, ns in machine.waits:
         late[waiter] = min(max(late.get(waiter, 0), ns + r.choice([0, 0, 20]) * MS), max(seen[waiter]))
-        waits.append({"process_id": number[waiter], "host": "n1", "pid": pid, "status": status, "t1": late[waiter]})
+        waits.append((number[waiter], "n1", pid, status, late[waiter], 0))
         known[child] = (status, waiter)
-    return (
-        known,
-        process_ends.match(rows, sorted(waits, key=lambda wait: wait["t1"])),
-        {at: start for start, at in number.items()},
-    )
+    waits.sort(key=lambda wait: wait[4])
+    of, _, unmatched = _native.match_ends(rows, waits, lambda host, pid: False)
+    starts = [start for _, start, _ in images]
+    said = {starts[at]: (waits[end][3], starts[waits[end][0]]) for at, end in enumerate(of) if end >= 0}
+    return known, said, unmatched
 
 
 @pytest.mark.parametrize(("spaces", "images", "share"), [(1, False, 0.95), (1, True, 0.8), (3, False, 0.7)])
@@ -180,9 +183,8 @@ def test_ends_recorded_by_waits(spaces: int, images: bool, share: float) -> None
     right = there = wrong = unmatched = 0
     for seed in range(60):
         machine = Machine(seed, spaces, images)
-        known, found, start_of = matched(machine, random.Random(seed))
-        unmatched += len(found.unmatched)
-        said = {start_of[at]: (wait["status"], start_of[wait["process_id"]]) for at, wait in found.of.items()}
+        known, said, alone = matched(machine, random.Random(seed))
+        unmatched += len(alone)
         killed = {start: end for start, end in said.items() if end[0] == 9}
         wrong += len(killed.items() - known.items())
         right, there = right + len(said.items() & known.items()), there + len(known)

@@ -108,7 +108,7 @@ class TestData:
         coverage = summary.collect(run)["coverage"]
         assert "57.00% of the kernel's count captured" in coverage["text"]
         assert "1 of 2 processes without an account; 1 process not traced" in coverage["text"]
-        assert [(row["pid"], row["missing_bytes"]) for row in coverage["below"]] == [(3, 400), (1, 30)]
+        assert [(row["pid"], row["missing_bytes"]) for row in coverage["causes"]] == [(3, 400), (1, 30)]
 
     def test_nothing_recorded_is_a_report_too(self) -> None:
         run = Story().run()

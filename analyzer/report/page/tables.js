@@ -169,10 +169,10 @@ function declaredTable() {
 
 function lossTable() {
   table(byId("loss-table"), "Losses", [["What was lost", r => r.text]], data.losses, 50);
-  if (!data.losses.length) byId("loss-table").replaceChildren(make("p", {class: "none"}, "Nothing was lost."));
-  if (!data.coverage.below.length) { byId("below-part").hidden = true; return; }
-  table(byId("below-table"), "Processes not fully recorded", [
-    ["Process", r => `${r.host}:${r.pid}`], ["Program", r => r.exe.split("/").pop()], bytesColumn("By the kernel", "kernel_bytes"), bytesColumn("Missing", "missing_bytes"),
-    ["Share", r => r.share, r => shareText(r.share), "num"], ["Cause", r => r.cause],
-  ], data.coverage.below, 15);
+  if (!data.losses.length) byId("loss-table").replaceChildren(make("p", {class: "none"}, data.coverage.causes.length ? "No recorded event was lost." : "Nothing was lost."));
+  if (!data.coverage.causes.length) { byId("below-part").hidden = true; return; }
+  table(byId("below-table"), "Processes not fully recorded, by cause", [
+    countColumn("Processes", "processes"), bytesColumn("By the kernel", "kernel_bytes"), bytesColumn("Missing", "missing_bytes"),
+    ["Share", r => r.share, r => shareText(r.share), "num"], ["Most of it", r => `${r.host}:${r.pid} ${r.exe.split("/").pop()}`], ["Cause", r => r.cause],
+  ], data.coverage.causes, 15);
 }

@@ -1,6 +1,6 @@
 """Types of the native module (core/native/), by the source file of each function."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -143,6 +143,46 @@ def meanings() -> tuple[dict[str, int], dict[str, int]]: ...
 def journal_trace_file(path: str) -> str | None: ...
 def redact(command: Sequence[bytes], mode: str) -> list[bytes]: ...
 def build_info() -> str: ...
+
+# ledger.cc
+_End = tuple[int, str, int, int, int, int]
+"""The process that waited, by its place (-1: another); host, pid, wait status, time in ns, ChildKind."""
+
+def accounts(
+    processes: Sequence[tuple[Any, ...]],
+    waits: Sequence[tuple[Any, ...]],
+    obstacles: Sequence[tuple[Any, ...]],
+    unreadable: Callable[[str, int], str | None],
+) -> list[tuple[Any, ...]]:
+    """The rows of the coverage ledger: traced processes first, in their order.
+
+    processes: host, pid, start, ppid, exe, first and last ns, exit, ledger, start fact (JSON), read and written bytes in
+    the trace, whether it lost something, the call in which it ended. waits: `_End`, then the read and written bytes of
+    what ended, with its own children (None: unknown), the core's part of them. obstacles: host, pid, ns, why, program,
+    the place of the process that reports it. unreadable: what is wrong with the trace file of a host's pid.
+    A result: place (-1: untraced), host, pid, exe, start, account, signal, kernel's read and written, captured read and
+    written, ahead, share, key and words of the cause.
+    """
+
+def account_total(rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]: ...
+def account_causes(rows: Sequence[tuple[Any, ...]]) -> list[tuple[str, str, str, int, int, int, str, list[int]]]: ...
+def match_ends(
+    processes: Sequence[tuple[str, int, int | None, int, int | None, bool, int | None]],
+    waits: Sequence[_End],
+    is_untraced: Callable[[str, int], bool],
+) -> tuple[list[int], list[bool], list[int]]:
+    """Of each process the wait that took it (-1: none) and whether it went on under another program; the waits that
+    took none.
+
+    processes: host, pid, ppid, first and last ns, whether it recorded its exit, its status.
+    """
+
+def causes() -> list[tuple[str, str, str]]:
+    """core/src/format/causes.def: key, words, advice."""
+
+def journal_reason(fact: str) -> str: ...
+
+COMPLETE_SHARE: float
 
 # launching.cc
 _Path = str | bytes | PathLike[str]

@@ -57,6 +57,8 @@ int append_member(const char *path, string_view member) {
     done += static_cast<size_t>(n);
   }
   if (status < 0 && before >= 0) sys::ftruncate(fd, before);
+  // The records stay in the journal, and may get to another file: an empty one would seem to have lost them.
+  if (status < 0 && before == 0) sys::unlink(path);
   // NFS and quotas report a full disk only here.
   int closed = sys::close(fd);
   return status < 0 ? status : closed;

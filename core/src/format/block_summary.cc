@@ -1,6 +1,8 @@
 // See format/block_summary.h.
 #include "format/block_summary.h"
 
+#include "format/event_args.h"
+
 namespace tailrace {
 
 void BlockSummary::clear() {
@@ -12,7 +14,7 @@ void BlockSummary::clear() {
   contexts_.truncate(0);
   reaped_.truncate(0);
   untraced_.truncate(0);
-  process_ = exit_ = {};
+  process_ = exit_ = cut_off_ = {};
 }
 
 void BlockSummary::add_event(const Function &f, uint64_t t0_ns, uint64_t t1_ns, int64_t size) {
@@ -41,20 +43,25 @@ void BlockSummary::add_context(string_view tags) {
   contexts_.json(tags);
 }
 
-// [pid, status, rchar, wchar]; the last two are null where they could not be read.
+// [pid, status, rchar, wchar, kind, own]: rchar and wchar are null where they could not be read; kind and own, what the
+// process knew of the child, are left out from the end on where they are 0.
 void BlockSummary::add_reaped(const Slot &slot) {
   if (slot.ret <= 0) return;
   Writer &w = reaped_;
   w << (w.size() ? ",[" : "[");
+  const WaitedChild child = waited_child(slot.count);
   w.number(slot.ret) << ',';
-  w.number(static_cast<int64_t>(slot.count));
+  w.number(child.status);
   if (slot.offset < 0) {
-    w << ",null,null]";
-    return;
+    w << ",null,null";
+  } else {
+    w << ',';
+    w.number(slot.offset) << ',';
+    w.number(static_cast<int64_t>(slot.file2));
   }
-  w << ',';
-  w.number(slot.offset) << ',';
-  w.number(static_cast<int64_t>(slot.file2)) << ']';
+  if (child.kind || child.own_bytes) (w << ',').number(child.kind);
+  if (child.own_bytes) (w << ',').number(child.own_bytes);
+  w << ']';
 }
 
 // [pid, why, program].
@@ -99,6 +106,9 @@ static void write_ledger(Writer &h, const Ledger &l) {
   auto u = [](const std::atomic<int64_t> &n) { return static_cast<uint64_t>(n.load(std::memory_order_relaxed)); };
   h.number(static_cast<int64_t>(u(l.loaded) - u(l.base_loaded)));
   if (l.unseen_ring.load(std::memory_order_relaxed)) h << ",\"ring\":1";
+  if (const int64_t n = l.ahead_before.load(std::memory_order_relaxed)) (h << ",\"ahead_before\":").number(n);
+  if (const uint32_t how = l.executing.load(std::memory_order_relaxed)) (h << ",\"executing\":").number(how);
+  if (const uint32_t n = l.untaken.load(std::memory_order_relaxed)) (h << ",\"untaken\":").number(n);
   h << '}';
 }
 
@@ -143,7 +153,12 @@ void BlockSummary::write(Writer &h, const SegmentHeader &segment,
     h.number(static_cast<int64_t>(uncounted_[0])) << ',';
     h.number(static_cast<int64_t>(uncounted_[1])) << ']';
   }
-  if (segment.ledger.known) write_ledger(h, segment.ledger);
+  // An empty one takes back those of earlier blocks.
+  if (segment.ledger.is_known())
+    write_ledger(h, segment.ledger);
+  else if (segment.ledger.known != kNotHere)
+    h << ",\"ledger\":{}";
+  if (has_cut_off()) h << ",\"cut_off\":\"" << cut_off_ << '"';
   if (reaped_.size()) h << ",\"reaped\":[" << reaped_.view() << ']';
   if (untraced_.size()) h << ",\"untraced\":[" << untraced_.view() << ']';
   h << ",\"contexts\":[" << contexts_.view() << ']';

@@ -48,6 +48,9 @@ class BlockSummary {
   void add_reaped(const Slot &slot);
   // A started program that can't be traced.
   void add_untraced(int64_t pid, Obstacle obstacle, string_view program);
+  // The call in which the thread's process ended, empty: none.
+  void set_cut_off(string_view call) { cut_off_ = call; }
+  bool has_cut_off() const { return !cut_off_.empty(); }
   // The members of the process record, as they are in the block's line.
   void set_process(string_view members);
   // The members of the exit event's args; `account` may be empty. Valid as long as the block.
@@ -75,7 +78,7 @@ class BlockSummary {
   bool by_process_ = false;
   uint64_t totals_lines_ = 0, totals_records_ = 0, stacks_ = 0;
   Writer contexts_, reaped_, untraced_;
-  string_view process_, exit_;
+  string_view process_, exit_, cut_off_;
 };
 
 }  // namespace tailrace

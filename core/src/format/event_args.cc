@@ -29,6 +29,7 @@ constexpr string_view kFieldTexts[] = {
     ",\"parent_id\":",
     ",\"epoch\":",
     ",\"step\":",
+    ",\"ahead\":",
     "",
     ",\"untraced\":\"static\"",
     ",\"untraced\":\"musl\"",
@@ -40,6 +41,8 @@ constexpr string_view kFieldTexts[] = {
     ",\"untraced\":\"too_long\"",
     ",\"untraced\":\"small_stack\"",
     ",\"untraced\":\"confined\"",
+    ",\"untraced\":\"unreachable\"",
+    ",\"untraced\":\"unreadable\"",
 };
 
 namespace {
@@ -138,6 +141,10 @@ void add_event_args(LineFields &fields, const Slot &slot, const Function &f, int
       fields.add(LineField::kFlags, static_cast<int64_t>(slot.file2));
       fields.add(LineField::kCount, count);
       break;
+    case Shape::kSeek:
+    case Shape::kStream:
+      if (count) fields.add(LineField::kAhead, count);
+      break;
     case Shape::kChars: fields.add(LineField::kCalls, count); break;
     case Shape::kMap:
       fields.add(LineField::kProtection, static_cast<int32_t>(slot.file2));
@@ -156,7 +163,7 @@ void add_event_args(LineFields &fields, const Slot &slot, const Function &f, int
       fields.add(LineField::kWrittenChars, count);
       break;
     case Shape::kWait:
-      fields.add(LineField::kStatus, count);
+      fields.add(LineField::kStatus, waited_child(slot.count).status);
       if (slot.offset < 0) break;
       fields.add(LineField::kReadChars, slot.offset);
       fields.add(LineField::kWrittenChars, static_cast<int64_t>(slot.file2));

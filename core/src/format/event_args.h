@@ -42,6 +42,7 @@ enum class LineField : uint8_t {
   kOuterRegion,
   kEpoch,
   kStep,
+  kAhead,
   kUntraced,  // no value; this and the next ones: one for each Obstacle
   kEnd = kUntraced + static_cast<uint8_t>(Obstacle::kCount),
 };
@@ -77,6 +78,24 @@ uint64_t second_file(const Slot &slot, const Function &f);
 
 // Bytes that the call moved.
 int64_t moved_bytes(const Slot &slot, const Function &f);
+
+// What a wait's record has in `count`: the status, and what its process knew of the child that it had started
+// (session/memory_sharers.h).
+struct WaitedChild {
+  int32_t status;
+  uint32_t kind;
+  int64_t own_bytes;
+};
+constexpr uint64_t wait_word(const WaitedChild &child) {
+  constexpr int64_t kMost = (int64_t{1} << 40) - 1;
+  const int64_t own = child.own_bytes < 0 ? 0 : child.own_bytes > kMost ? kMost : child.own_bytes;
+  return static_cast<uint64_t>(own) << 24 | static_cast<uint64_t>(child.kind & 0xFF) << 16 |
+         (static_cast<uint32_t>(child.status) & 0xFFFF);
+}
+constexpr WaitedChild waited_child(uint64_t word) {
+  return {static_cast<int32_t>(word & 0xFFFF), static_cast<uint32_t>(word >> 16 & 0xFF),
+          static_cast<int64_t>(word >> 24)};
+}
 
 // An Obstacle as a slot keeps it; a journal may hold anything.
 Obstacle obstacle_in(uint64_t field);

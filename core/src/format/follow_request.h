@@ -1,5 +1,5 @@
-// What a traced process and the launcher's followers say to each other when a program is about to be started that can't be
-// preloaded, and TAILRACE_UNSEEN has it followed (core/launcher/follower.h, docs/architecture.md).
+// What a traced process and the launcher's followers say to each other when a program is about to be started that is to be
+// followed, by TAILRACE_UNSEEN or TAILRACE_FOLLOW (core/launcher/follower.h, docs/architecture.md).
 //
 //   process                                    follower (a process of the launcher)
 //     connect, FollowRequest, tags ----------->
@@ -42,6 +42,8 @@ struct FollowAnswer {
 
 // In the run's journal directory.
 constexpr string_view kFollowSocket = "/unseen.sock";
+// The name of a follower's process (PR_SET_NAME), by which the core in a program finds out that this is followed.
+constexpr string_view kFollowerName = "tailrace-follow";
 // The values of TAILRACE_UNSEEN.
 constexpr string_view kFollowAll = "all", kFollowNone = "off";
 inline bool is_unseen_choice(string_view text) { return text == kFollowAll || text == kFollowNone; }

@@ -71,6 +71,7 @@ constexpr bool is_summed(string_view name, Direction direction, Shape shape, uin
     case Shape::kMessages: return direction == Direction::R || direction == Direction::W;
     case Shape::kSeek: return true;
     case Shape::kPlain:
+    case Shape::kStream:
     case Shape::kRange:
       for (string_view summed : kSummedNames) {
         if (summed == name) return true;

@@ -112,7 +112,8 @@ enum class Shape : uint8_t {
   kPointer,   // the same, ret is 1 for a pointer that is not null
   kStatus,    // the same, ret is not the size: 0, or -1 after a failure
   kChars,     // calls, size: a run of single-character calls
-  kSeek,      // offset (where it is now), ret
+  kSeek,      // offset (where it is now), ret; count is what a stream had read ahead, and dropped
+  kStream,    // ret; count as in kSeek
   kMap,       // offset, count, prot and flags (of the mapping; the low and high half of file2), ret as pointer
   kExit,      // code, the account
   kExec,      // ret, the account: offset is what was read, count what was written; file2 is the program's Obstacle

@@ -57,7 +57,7 @@
 namespace tailrace {
 
 constexpr uint32_t kJournalMagic = 0x4C4A5254;  // "TRJL"
-constexpr uint32_t kJournalVersion = 14 ^ table_number();
+constexpr uint32_t kJournalVersion = 15 ^ table_number();
 constexpr size_t kSegmentHeaderBytes = 4096;
 #ifndef TAILRACE_SEGMENT_SLOTS  // tests/bench/study.py measures others
 #define TAILRACE_SEGMENT_SLOTS 4096
@@ -132,18 +132,28 @@ constexpr uint16_t mark_epoch(uint32_t mark) { return static_cast<uint16_t>(mark
 constexpr int64_t kReadPerLibrary = 832;
 
 // What is subtracted from the kernel's account of the process (session/ledger.h). In the process's first segment.
+enum Knowledge : uint32_t { kNotHere = 0, kKnown = 1, kUnknown = 2 };
 struct Ledger {
-  std::atomic<uint32_t> known{0};        // 0 in the other segments, and where the kernel gave no account
-  std::atomic<uint32_t> unseen_ring{0};  // the process has, or had, an io_uring whose requests are not recorded
+  std::atomic<uint32_t> known{kNotHere};  // in the other segments; kUnknown: a part of the account, and so all of it
+  std::atomic<uint32_t> unseen_ring{0};   // the process has, or had, an io_uring whose requests are not recorded
+  std::atomic<uint32_t> executing{0};     // Execution, until the next image's core begins or execve fails
+  std::atomic<uint32_t> untaken{0};       // results of POSIX asynchronous requests that could not be recorded
   std::atomic<uint64_t> base[2]{};
   std::atomic<uint64_t> own[2]{};
   std::atomic<uint64_t> reaped[2]{};
   std::atomic<int64_t> ahead{0};
-  std::atomic<uint64_t> left[2]{};      // this image's account, before it is replaced
-  std::atomic<uint64_t> done[2]{};      // the accounts of earlier images
-  std::atomic<int64_t> base_loaded{0};  // bytes that the dynamic linker has read
-  std::atomic<int64_t> loaded{0};       // the same at the last dlopen
+  std::atomic<int64_t> ahead_left{0};    // of this image, before it is replaced, with what its streams hold then
+  std::atomic<int64_t> ahead_before{0};  // of earlier images
+  std::atomic<uint64_t> left[2]{};       // this image's account, before it is replaced
+  std::atomic<uint64_t> done[2]{};       // the accounts of earlier images
+  std::atomic<int64_t> base_loaded{0};   // bytes that the dynamic linker has read
+  std::atomic<int64_t> loaded{0};        // the same at the last dlopen
+
+  bool is_known() const { return known.load(std::memory_order_relaxed) == kKnown; }
 };
+
+// How a process goes on as another program, or begins as one: with the library in its environment, or without.
+enum Execution : uint32_t { kNoExecution = 0, kWithLibrary = 1, kWithoutLibrary = 2 };
 
 // The owner of a segment. A process makes reserve segments before it gives up the right to make any; the process or a
 // child that it forked takes them, whichever comes first (session/reserve.h). A full segment is handed over to the node's
@@ -192,7 +202,10 @@ struct SegmentHeader {
   uint64_t until_ns;
   BlockPlan plan;
   std::atomic<uint32_t> blocks;  // of the segment so far, in whatever file
-  uint64_t pid_namespace;        // of `pid`: the inode of /proc/PID/ns/pid; 0: unknown
+  // A call that may move much, while it runs: its function (0: none) and begin (session/record.h, LongCall).
+  std::atomic<uint32_t> inside;
+  uint64_t inside_ticks;
+  uint64_t pid_namespace;  // of `pid`: the inode of /proc/PID/ns/pid; 0: unknown
   std::atomic<uint64_t> lost[static_cast<int>(Loss::kCount)];
   Ledger ledger;
   uint64_t file_device, file_inode;  // of this file: who has it mapped finds out whether it still has its name

@@ -5,12 +5,13 @@
 #include <sys/auxv.h>
 
 #include "base/sys.h"
+#include "format/path_patterns.h"
 
 namespace tailrace {
 
 constexpr string_view kObstacleNames[static_cast<int>(Obstacle::kCount)] = {
-    "", "static", "musl", "machine", "setuid", "go", "left_out", "dropped", "too_long", "small_stack", "confined",
-    "no_place"};
+    "",        "static",   "musl",        "machine",  "setuid",   "go",          "left_out",
+    "dropped", "too_long", "small_stack", "confined", "no_place", "unreachable", "unreadable"};
 
 // The kernel sets AT_SECURE when the file gives the user further privileges.
 bool gives_privileges(const char *path) {
@@ -69,9 +70,9 @@ class ProgramFile {
     return got;
   }
 
-  Obstacle look(const Elf64_Ehdr &elf) {
-    if (elf.e_ident[EI_CLASS] != ELFCLASS64 || elf.e_machine != kMachine) return Obstacle::kMachine;
-    if (elf.e_phentsize != sizeof(Elf64_Phdr)) return Obstacle::kNone;
+  ProgramLook look(const Elf64_Ehdr &elf) {
+    if (elf.e_ident[EI_CLASS] != ELFCLASS64 || elf.e_machine != kMachine) return {Obstacle::kMachine};
+    if (elf.e_phentsize != sizeof(Elf64_Phdr)) return {};
     bool go = false, ours = false, is_musl = false, has_interpreter = false;
     Elf64_Phdr dynamic{};
     const bool is_whole = each<Elf64_Phdr>(elf.e_phoff, elf.e_phnum, [&](const Elf64_Phdr &s) {
@@ -80,17 +81,18 @@ class ProgramFile {
       char text[kTextBytes];
       long n = read(text, s.p_filesz < sizeof text ? s.p_filesz : sizeof text, s.p_offset);
       string_view part(text, n > 0 ? static_cast<size_t>(n) : 0);
-      has_interpreter = s.p_type == PT_INTERP;
-      is_musl = has_interpreter && part.find("/ld-musl-") != string_view::npos;
-      go = go || has_go_note(part.data(), part.size());
-      ours = ours || has_own_note(part.data(), part.size());
-      return !has_interpreter;
+      if (s.p_type == PT_INTERP) has_interpreter = true, is_musl = part.find("/ld-musl-") != string_view::npos;
+      if (s.p_type == PT_NOTE) {
+        go = go || has_go_note(part.data(), part.size());
+        ours = ours || has_own_note(part.data(), part.size());
+      }
+      return true;
     });
-    if (has_interpreter) return is_musl ? Obstacle::kMusl : Obstacle::kNone;
+    if (has_interpreter) return {is_musl ? Obstacle::kMusl : Obstacle::kNone, go && !is_musl};
     // A shared object without an interpreter is the dynamic linker, with a program as its argument.
-    if (!is_whole || (elf.e_type == ET_DYN && !is_static_pie(dynamic))) return Obstacle::kNone;
-    if (ours) return Obstacle::kNone;
-    return go ? Obstacle::kGo : Obstacle::kStatic;
+    if (!is_whole || (elf.e_type == ET_DYN && !is_static_pie(dynamic))) return {};
+    if (ours) return {};
+    return {go ? Obstacle::kGo : Obstacle::kStatic};
   }
 
  private:
@@ -137,20 +139,20 @@ bool interpreter_of(char *head, size_t n) {
 }
 
 // What keeps the library out of the program, or kNone; in `head`, where it is a script, the name of its interpreter.
-Obstacle look_at(const char *path, char (&head)[kHeadBytes], bool &is_script, int64_t &read_bytes) {
+ProgramLook look_at(const char *path, char (&head)[kHeadBytes], bool &is_script, int64_t &read_bytes) {
   int fd = sys::open(path, O_RDONLY | O_NONBLOCK);
   is_script = false;
   // A program that gives privileges may be executable and not readable.
-  if (fd < 0) return gives_privileges(path) ? Obstacle::kSetuid : Obstacle::kNone;
+  if (fd < 0) return {gives_privileges(path) ? Obstacle::kSetuid : Obstacle::kNone};
   ProgramFile file(fd, read_bytes);
   long n = file.read(head, sizeof head, 0);
-  Obstacle found = Obstacle::kNone;
+  ProgramLook found;
   if (n >= static_cast<long>(sizeof(Elf64_Ehdr)) && memcmp(head, ELFMAG, SELFMAG) == 0) {
     Elf64_Ehdr elf;
     memcpy(&elf, head, sizeof elf);
     found = file.look(elf);
     // Of the others the library must stay out of the environment.
-    if (!breaks(found) && gives_privileges(path)) found = Obstacle::kSetuid;
+    if (!breaks(found.obstacle) && gives_privileges(path)) found = {Obstacle::kSetuid};
   } else {
     is_script = n > 0 && interpreter_of(head, static_cast<size_t>(n));
   }
@@ -160,11 +162,11 @@ Obstacle look_at(const char *path, char (&head)[kHeadBytes], bool &is_script, in
 
 }  // namespace
 
-Obstacle find_obstacle(const char *path, int64_t &read_bytes) {
+ProgramLook look_at_program(const char *path, int64_t &read_bytes) {
   constexpr int kMostScripts = 4;
   char head[kHeadBytes], name[kHeadBytes];
   bool is_script;
-  Obstacle found = look_at(path, head, is_script, read_bytes);
+  ProgramLook found = look_at(path, head, is_script, read_bytes);
   for (int i = 0; is_script && i < kMostScripts; ++i) {
     memcpy(name, head, sizeof name);
     found = look_at(name, head, is_script, read_bytes);
@@ -172,9 +174,27 @@ Obstacle find_obstacle(const char *path, int64_t &read_bytes) {
   return found;
 }
 
-bool is_followable(Obstacle obstacle, const char *path) {
-  const bool is_ours = obstacle == Obstacle::kStatic || obstacle == Obstacle::kGo || obstacle == Obstacle::kMusl;
-  return is_ours && !gives_privileges(path);
+// By the path as it is given, and by the file's own: it may be a link.
+static bool is_named_by(string_view patterns, const char *path) {
+  if (patterns.empty()) return false;
+  if (matches_any_pattern(string_view(path), patterns)) return true;
+  char link[48], target[4096];
+  const int fd = sys::open(path, O_PATH);
+  if (fd < 0) return false;
+  Writer w(link, sizeof link);
+  w << "/proc/self/fd/";
+  w.number(fd);
+  const long n = sys::readlink(w.c_str(), target, sizeof target);
+  sys::close(fd);
+  return n > 0 && matches_any_pattern({target, static_cast<size_t>(n)}, patterns);
+}
+
+bool FollowChoice::wants(const char *path, const ProgramLook &look) const {
+  const Obstacle obstacle = look.obstacle;
+  const bool is_unseen =
+      look.calls_kernel || obstacle == Obstacle::kStatic || obstacle == Obstacle::kGo || obstacle == Obstacle::kMusl;
+  const bool can_be = is_unseen || obstacle == Obstacle::kNone;
+  return can_be && ((unseen && is_unseen) || is_named_by(patterns, path)) && !gives_privileges(path);
 }
 
 bool is_go_program() {

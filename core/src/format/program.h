@@ -20,25 +20,46 @@ enum class Obstacle : uint8_t {
   kSmallStack,  // its stack is limited to less than the dynamic linker needs to preload a library
   kConfined,    // no program: a seccomp filter would kill the process for the core's calls (hooks/seccomp.h)
   kNoPlace,     // the user that the process has become can neither make a journal nor write to the run
+  // The library is not at its path there, as in a chroot or another mount namespace.
+  kUnreachable,
+  kUnreadable,  // the process may not read it, once it executes the program
   kCount
 };
 // Their names in the trace (docs/trace-format.md, "Programs that are not traced").
 extern const string_view kObstacleNames[static_cast<int>(Obstacle::kCount)];
 
+// What a program's file tells.
+struct ProgramLook {
+  Obstacle obstacle = Obstacle::kNone;
+  // It can be preloaded, and calls the kernel without libc: linked with libc by Go (cgo). Other programs that do so (static
+  // Rust with libc loaded later, bun) don't show it in their files.
+  bool calls_kernel = false;
+};
 // A script counts as its interpreter. Adds the bytes read from files to `read_bytes`.
-Obstacle find_obstacle(const char *path, int64_t &read_bytes);
+ProgramLook look_at_program(const char *path, int64_t &read_bytes);
+inline Obstacle find_obstacle(const char *path, int64_t &read_bytes) {
+  return look_at_program(path, read_bytes).obstacle;
+}
 
 // Whether the file gives who executes it rights that he lacks (set-uid, set-gid, capabilities).
 bool gives_privileges(const char *path);
 
-// Whether a program with this obstacle can be followed from outside. One that gives privileges would lose them.
-bool is_followable(Obstacle obstacle, const char *path);
+// Which programs the user wants followed from outside.
+struct FollowChoice {
+  bool unseen = false;   // those that are not seen from inside
+  string_view patterns;  // others, by their paths
+
+  bool is_any() const { return unseen || !patterns.empty(); }
+  // `path`: as it is executed; `look` is of it. One that gives privileges would lose them.
+  bool wants(const char *path, const ProgramLook &look) const;
+};
 
 // Whether the library must not be in the program's environment: the program would fail or complain, or was left out by
 // a setting. The other programs pass it on to those that they start.
 inline bool breaks(Obstacle obstacle) {
   return obstacle == Obstacle::kMusl || obstacle == Obstacle::kMachine || obstacle == Obstacle::kLeftOut ||
-         obstacle == Obstacle::kDropped || obstacle == Obstacle::kSmallStack;
+         obstacle == Obstacle::kDropped || obstacle == Obstacle::kSmallStack || obstacle == Obstacle::kUnreachable ||
+         obstacle == Obstacle::kUnreadable;
 }
 
 // The running program was built by Go, which calls the kernel without libc.

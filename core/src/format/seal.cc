@@ -314,6 +314,15 @@ void Sealer::add_event(uint32_t index) {
   summary_.add_event(f, t0, t1, size);
 }
 
+// The call in which the thread was when its process ended; empty where it was in none that is marked. The mark of a call
+// that a handler left by longjmp is older than the records that follow.
+string_view Sealer::cut_off_call() const {
+  const uint32_t fn = segment_.inside.load(std::memory_order_relaxed);
+  if (!options_.last || fn == 0 || fn >= kFunctionCount) return {};
+  const bool is_old = segment_.inside_ticks < last_ticks_ || segment_.inside_ticks < segment_.from_ticks;
+  return is_old ? string_view() : function(static_cast<Fn>(fn)).name.view();
+}
+
 static bool is_totals(const SegmentHeader &segment, uint64_t sealed_bytes) {
   if (segment.detail == static_cast<uint32_t>(DetailKind::kTotals)) return true;
   if (segment.detail != static_cast<uint32_t>(DetailKind::kAuto)) return false;
@@ -342,7 +351,9 @@ void Sealer::end_block(uint32_t next_slot) {
   }
   // Of an emptied segment the ledger may have changed since its last block.
   bool has_last_ledger = options_.last && segment_.ledger.known && (first_slot_ > 0 || segment_.epoch.load() > 1);
-  if (summary_.events() == 0 && lost_in_all == 0 && !has_last_ledger) return;
+  const bool is_end = next_slot == used_slots_;
+  if (is_end) summary_.set_cut_off(cut_off_call());
+  if (summary_.events() == 0 && lost_in_all == 0 && !has_last_ledger && !summary_.has_cut_off()) return;
   // No two blocks of a segment have the same epoch and slots.
   if (next_slot <= first_slot_) next_slot = first_slot_ + 1;
   // Blocks are in the file in the order of their slots: after a failed one none is written.
@@ -413,6 +424,7 @@ int Sealer::run(uint32_t from, uint32_t to, ClockSample &now) {
     if (kind == kKeysRecord) keys_slot_ = i;
     if (kind == kStackRecord) stack_slot_ = i;
     if (kind == kEmptyRecord || kind >= kFunctionCount) continue;
+    if (const uint64_t begin = segment_.slot(i)->t0; begin > last_ticks_) last_ticks_ = begin;
     bool full = s_.lines.text_bytes() + group_bytes_ >= kBlockRawBytes - 1024 || summary_.is_full();
     if (full) {
       end_block(i);

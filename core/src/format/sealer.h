@@ -125,6 +125,7 @@ class Sealer {
   char *put_start_args(char *p);
   char *put_exit_args(char *p, const Slot &slot);
   void list_untraced(int64_t pid, const Slot &slot, uint64_t field);
+  string_view cut_off_call() const;
 
   char *put_metadata(char *p, string_view name);
   NameEntry *find_name(uint64_t hash);
@@ -150,6 +151,7 @@ class Sealer {
   uint32_t name_mask_ = 0;
   uint32_t context_count_ = 0;
   uint32_t used_slots_ = 0;
+  uint64_t last_ticks_ = 0;  // the latest begin of the records so far
 
   bool sums_ = false;       // detail: lines of totals
   bool some_sums_ = false;  // of some files, whatever the detail

@@ -241,27 +241,32 @@ FilterVerdict examine_filter(const sock_filter *code, size_t count) {
   return verdict;
 }
 
-long count_filters(long &read_bytes) {
-  constexpr long kRefused = LONG_MAX;
+// The number behind a field of /proc/self/status.
+static bool take_number_of(string_view status, string_view field, uint64_t &number) {
+  const size_t at = status.find(field);
+  if (at == string_view::npos) return false;
+  string_view rest = slice(status, at + field.size(), status.size() - at - field.size());
+  return take_decimal(rest, number);
+}
+
+ThreadStatus read_thread_status(long &read_bytes) {
+  ThreadStatus out;
   // Not on the stack, which may be small: once in a process's life.
   static char text[4096];
   int fd = sys::open_within_limit("/proc/self/status", O_RDONLY, 0);
-  if (fd == -EPERM || fd == -EACCES || fd == -ENOSYS) return kRefused;
-  if (fd < 0) return -1;
+  if (fd == -EPERM || fd == -EACCES || fd == -ENOSYS) out.filters = LONG_MAX;
+  if (fd < 0) return out;
   long n = sys::read(fd, text, sizeof text);
   sys::close(fd);
-  if (n <= 0) return -1;
+  if (n <= 0) return out;
   read_bytes += n;
   string_view all(text, static_cast<size_t>(n));
+  uint64_t number;
   // Before Linux 5.9 there is only the mode: 0, or 2 for any number of filters.
-  for (string_view field : {string_view("\nSeccomp_filters:\t"), string_view("\nSeccomp:\t")}) {
-    size_t at = all.find(field);
-    if (at == string_view::npos) continue;
-    string_view rest = slice(all, at + field.size(), all.size() - at - field.size());
-    uint64_t count;
-    if (take_decimal(rest, count)) return count ? static_cast<long>(count) : 0;
-  }
-  return -1;
+  if (take_number_of(all, "\nSeccomp_filters:\t", number) || take_number_of(all, "\nSeccomp:\t", number))
+    out.filters = static_cast<long>(number);
+  if (take_number_of(all, "\nTracerPid:\t", number)) out.tracer = static_cast<int>(number);
+  return out;
 }
 
 }  // namespace tailrace

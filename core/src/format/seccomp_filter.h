@@ -16,9 +16,13 @@ struct FilterVerdict {
 // `code` must be a filter that the kernel accepts; any other is deadly.
 FilterVerdict examine_filter(const struct sock_filter *code, size_t count);
 
-// The number of filters that this thread is under, by the kernel; -1 where it doesn't report one, LONG_MAX where the
-// query was refused. Makes only system calls that the dynamic linker has made to load this library: openat, read,
-// close. Adds the bytes read to `read_bytes`.
-long count_filters(long &read_bytes);
+// What the kernel says of this thread at the begin of its program (/proc/self/status).
+struct ThreadStatus {
+  long filters = -1;  // that it is under; -1: not told, LONG_MAX: the query was refused
+  int tracer = 0;     // the process that traces it by ptrace(2); 0: none
+};
+// Makes only system calls that the dynamic linker has made to load this library: openat, read, close. Adds the bytes read
+// to `read_bytes`.
+ThreadStatus read_thread_status(long &read_bytes);
 
 }  // namespace tailrace

@@ -157,6 +157,7 @@ void TotalsFold::add_call(const Slot &slot, uint64_t t0, uint64_t t1) {
     piece.busy_ns += t1 - (t0 > end_ns_ ? t0 : end_ns_);
     piece.last_ns = end_ns_ = t1;
   }
+  if (f.shape == Shape::kSeek || f.shape == Shape::kStream) sums.ahead += static_cast<int64_t>(slot.count);
   if (direction_ == Direction::N) return;
   int64_t bytes = moved_bytes(slot, f);
   sums.sizes.add(static_cast<uint64_t>(bytes));
@@ -278,6 +279,7 @@ char *TotalsFold::put_args(char *p, uint32_t i) const {
     p = put_counts(p, ",\"sizes\":[", sums.sizes);
   }
   p = put_counts(p, ",\"durs\":[", sums.durations);
+  if (sums.ahead) p = put_field(p, ",\"ahead\":", sums.ahead);
   if (direction_ == Direction::N) return p;
   return i ? put(p, ",\"pieces\":[]") : put_pieces(p);
 }

@@ -79,6 +79,7 @@ struct FunctionTotals {
   uint64_t calls, followed;
   uint64_t placed, unaligned;
   uint64_t size, count;  // UINT64_MAX: not known of all
+  int64_t ahead;         // of streams
   uint64_t first_ns, last_ns, end_ns, time_ns;
   BitCounts sizes, durations;
 };

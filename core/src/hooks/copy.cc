@@ -17,9 +17,10 @@ using namespace tailrace;
 #define SENDFILE_HOOK(symbol, offset_type)                                                           \
   TAILRACE_HOOK ssize_t symbol(int to, int from, offset_type *at, size_t n) noexcept {               \
     Call call;                                                                                       \
+    LongCall running(call, Fn::f_##symbol, n);                                                       \
     WritePlace place(call, to);                                                                      \
     ssize_t ret = REAL(symbol)(to, from, at, n);                                                     \
-    if (call && (ret >= 0 || errno != EFAULT)) {                                                     \
+    if (is_recorded(call) && (ret >= 0 || errno != EFAULT)) {                                        \
       record_copy(call, Fn::f_##symbol, {from, given_offset(at, ret)}, {to, kHere, &place}, n, ret); \
     }                                                                                                \
     return ret;                                                                                      \
@@ -30,9 +31,10 @@ SENDFILE_HOOK(sendfile64, off64_t)
 #define COPY_HOOK(symbol)                                                                                      \
   TAILRACE_HOOK ssize_t symbol(int from, off64_t *from_at, int to, off64_t *to_at, size_t n, unsigned flags) { \
     Call call;                                                                                                 \
+    LongCall running(call, Fn::f_##symbol, n);                                                                 \
     WritePlace place(call, to, to_at ? kNowhere : kHere);                                                      \
     ssize_t ret = REAL(symbol)(from, from_at, to, to_at, n, flags);                                            \
-    if (call && (ret >= 0 || errno != EFAULT)) {                                                               \
+    if (is_recorded(call) && (ret >= 0 || errno != EFAULT)) {                                                  \
       CopyEnd target{to, given_offset(to_at, ret), to_at ? nullptr : &place};                                  \
       record_copy(call, Fn::f_##symbol, {from, given_offset(from_at, ret)}, target, n, ret);                   \
     }                                                                                                          \
@@ -53,7 +55,7 @@ TAILRACE_HOOK ssize_t tee(int from, int to, size_t n, unsigned flags) {
 TAILRACE_HOOK ssize_t vmsplice(int fd, const struct iovec *parts, size_t n, unsigned flags) {
   Call call;
   ssize_t ret = REAL(vmsplice)(fd, parts, n, flags);
-  if (!call) return ret;
+  if (!is_recorded(call)) return ret;
   long mode = sys::call(SYS_fcntl, fd, F_GETFL);
   bool reads = mode >= 0 && (mode & O_ACCMODE) == O_RDONLY;
   record_transfer(call, reads ? Fn::kVmspliceRead : Fn::f_vmsplice, fd, kNowhere, bytes_of(parts, n, ret), ret);

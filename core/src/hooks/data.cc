@@ -22,6 +22,7 @@ int __vdprintf_chk(int, int, const char *, va_list);
 
 TAILRACE_HOOK ssize_t read(int fd, void *buf, size_t n) {
   Call call;
+  LongCall running(call, Fn::f_read, n);
   ssize_t ret = REAL(read)(fd, buf, n);
   record_transfer(call, Fn::f_read, fd, kHere, n, ret);
   return ret;
@@ -29,6 +30,7 @@ TAILRACE_HOOK ssize_t read(int fd, void *buf, size_t n) {
 
 TAILRACE_HOOK ssize_t __read_chk(int fd, void *buf, size_t n, size_t room) {
   Call call;
+  LongCall running(call, Fn::f___read_chk, n);
   ssize_t ret = REAL(__read_chk)(fd, buf, n, room);
   record_transfer(call, Fn::f___read_chk, fd, kHere, n, ret);
   return ret;
@@ -37,6 +39,7 @@ TAILRACE_HOOK ssize_t __read_chk(int fd, void *buf, size_t n, size_t room) {
 TAILRACE_HOOK ssize_t write(int fd, const void *buf, size_t n) {
   Call call;
   WritePlace place(call, fd);
+  LongCall running(call, Fn::f_write, n);
   ssize_t ret = REAL(write)(fd, buf, n);
   record_written(call, Fn::f_write, fd, place, n, ret);
   return ret;
@@ -48,6 +51,7 @@ static int64_t given(int64_t at) { return at < 0 ? kNowhere : at; }
 #define PREAD_HOOK(symbol, offset_type)                                       \
   TAILRACE_HOOK ssize_t symbol(int fd, void *buf, size_t n, offset_type at) { \
     Call call;                                                                \
+    LongCall running(call, Fn::f_##symbol, n);                                \
     ssize_t ret = REAL(symbol)(fd, buf, n, at);                               \
     record_transfer(call, Fn::f_##symbol, fd, given(at), n, ret);             \
     return ret;                                                               \
@@ -59,6 +63,7 @@ PREAD_HOOK(pread64, off64_t)
   TAILRACE_HOOK ssize_t symbol(int fd, const void *buf, size_t n, offset_type at) { \
     Call call;                                                                      \
     WritePlace place(call, fd, given(at));                                          \
+    LongCall running(call, Fn::f_##symbol, n);                                      \
     ssize_t ret = REAL(symbol)(fd, buf, n, at);                                     \
     record_written(call, Fn::f_##symbol, fd, place, n, ret);                        \
     return ret;                                                                     \
@@ -69,6 +74,7 @@ PWRITE_HOOK(pwrite64, off64_t)
 #define PREAD_CHK_HOOK(symbol, offset_type)                                                \
   TAILRACE_HOOK ssize_t symbol(int fd, void *buf, size_t n, offset_type at, size_t room) { \
     Call call;                                                                             \
+    LongCall running(call, Fn::f_##symbol, n);                                             \
     ssize_t ret = REAL(symbol)(fd, buf, n, at, room);                                      \
     record_transfer(call, Fn::f_##symbol, fd, given(at), n, ret);                          \
     return ret;                                                                            \
@@ -81,25 +87,28 @@ PREAD_CHK_HOOK(__pread64_chk, off64_t)
 
 TAILRACE_HOOK ssize_t readv(int fd, const struct iovec *parts, int count) {
   Call call;
+  LongCall running(call, Fn::f_readv, kNoCount);
   ssize_t ret = REAL(readv)(fd, parts, count);
-  if (call) record_transfer(call, Fn::f_readv, fd, kHere, VECTOR_BYTES, ret);
+  if (is_recorded(call)) record_transfer(call, Fn::f_readv, fd, kHere, VECTOR_BYTES, ret);
   return ret;
 }
 
 TAILRACE_HOOK ssize_t writev(int fd, const struct iovec *parts, int count) {
   Call call;
   WritePlace place(call, fd);
+  LongCall running(call, Fn::f_writev, kNoCount);
   ssize_t ret = REAL(writev)(fd, parts, count);
-  if (call) record_written(call, Fn::f_writev, fd, place, VECTOR_BYTES, ret);
+  if (is_recorded(call)) record_written(call, Fn::f_writev, fd, place, VECTOR_BYTES, ret);
   return ret;
 }
 
-#define PREADV_HOOK(symbol, offset_type)                                                       \
-  TAILRACE_HOOK ssize_t symbol(int fd, const struct iovec *parts, int count, offset_type at) { \
-    Call call;                                                                                 \
-    ssize_t ret = REAL(symbol)(fd, parts, count, at);                                          \
-    if (call) record_transfer(call, Fn::f_##symbol, fd, given(at), VECTOR_BYTES, ret);         \
-    return ret;                                                                                \
+#define PREADV_HOOK(symbol, offset_type)                                                            \
+  TAILRACE_HOOK ssize_t symbol(int fd, const struct iovec *parts, int count, offset_type at) {      \
+    Call call;                                                                                      \
+    LongCall running(call, Fn::f_##symbol, kNoCount);                                               \
+    ssize_t ret = REAL(symbol)(fd, parts, count, at);                                               \
+    if (is_recorded(call)) record_transfer(call, Fn::f_##symbol, fd, given(at), VECTOR_BYTES, ret); \
+    return ret;                                                                                     \
   }
 PREADV_HOOK(preadv, off_t)
 PREADV_HOOK(preadv64, off64_t)
@@ -108,8 +117,9 @@ PREADV_HOOK(preadv64, off64_t)
   TAILRACE_HOOK ssize_t symbol(int fd, const struct iovec *parts, int count, offset_type at) { \
     Call call;                                                                                 \
     WritePlace place(call, fd, given(at));                                                     \
+    LongCall running(call, Fn::f_##symbol, kNoCount);                                          \
     ssize_t ret = REAL(symbol)(fd, parts, count, at);                                          \
-    if (call) record_written(call, Fn::f_##symbol, fd, place, VECTOR_BYTES, ret);              \
+    if (is_recorded(call)) record_written(call, Fn::f_##symbol, fd, place, VECTOR_BYTES, ret); \
     return ret;                                                                                \
   }
 PWRITEV_HOOK(pwritev, off_t)
@@ -119,8 +129,9 @@ PWRITEV_HOOK(pwritev64, off64_t)
 #define PREADV_2_HOOK(symbol, offset_type)                                                                \
   TAILRACE_HOOK ssize_t symbol(int fd, const struct iovec *parts, int count, offset_type at, int flags) { \
     Call call;                                                                                            \
+    LongCall running(call, Fn::f_##symbol, kNoCount);                                                     \
     ssize_t ret = REAL(symbol)(fd, parts, count, at, flags);                                              \
-    if (call) record_transfer(call, Fn::f_##symbol, fd, at, VECTOR_BYTES, ret);                           \
+    if (is_recorded(call)) record_transfer(call, Fn::f_##symbol, fd, at, VECTOR_BYTES, ret);              \
     return ret;                                                                                           \
   }
 PREADV_2_HOOK(preadv2, off_t)
@@ -130,8 +141,9 @@ PREADV_2_HOOK(preadv64v2, off64_t)
   TAILRACE_HOOK ssize_t symbol(int fd, const struct iovec *parts, int count, offset_type at, int flags) { \
     Call call;                                                                                            \
     WritePlace place(call, fd, at, flags);                                                                \
+    LongCall running(call, Fn::f_##symbol, kNoCount);                                                     \
     ssize_t ret = REAL(symbol)(fd, parts, count, at, flags);                                              \
-    if (call) record_written(call, Fn::f_##symbol, fd, place, VECTOR_BYTES, ret);                         \
+    if (is_recorded(call)) record_written(call, Fn::f_##symbol, fd, place, VECTOR_BYTES, ret);            \
     return ret;                                                                                           \
   }
 PWRITEV_2_HOOK(pwritev2, off_t)

@@ -36,6 +36,9 @@ void record_lock(const Call &call, Fn fn, int fd, int command, const struct floc
 // hooks/map.cc. At the end of the process, with which its shared writable mappings end.
 void record_remaining_maps();
 
+// hooks/aio.cc. Results of asynchronous requests that the program has not asked for; before it ends or executes a program.
+void settle_aio();
+
 // hooks/libaio.cc. Before and after io_submit(2), with -errno as the result of a failure; and after io_getevents(2).
 void expect_requests(const Call &call, long count, struct iocb **list);
 void record_submit(const Call &call, long result);

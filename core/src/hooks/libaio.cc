@@ -26,13 +26,13 @@ int io_pgetevents(aio_context_t, long, long, struct io_event *, struct timespec 
 namespace {
 
 struct Request {
-  std::atomic<uint64_t> id;  // its address; 0 while free
-  OpenFile *file;
-  uint64_t hash;
-  int64_t offset;
-  uint64_t bytes;
-  Fn fn;
-  int fd;
+  std::atomic<uint64_t> id{0};  // its address; 0 while free
+  OpenFile *file = nullptr;
+  uint64_t hash = 0;
+  int64_t offset = 0;
+  uint64_t bytes = 0;
+  Fn fn{};
+  int fd = 0;
   WritePlace place;
 };
 constexpr size_t kRequests = 4096, kProbes = 16;

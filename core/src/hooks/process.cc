@@ -1,6 +1,7 @@
-// Hooks: processes and threads. Every call that starts a program gives it the calling thread's context and the hidden
-// settings (docs/architecture.md, "Context"). hooks/shell.cc has system and popen, hooks/wait.cc
-// the waits, hooks/process_exit.cc the end of a process, hooks/dlfcn.cc what loads code.
+// Hooks: programs and threads that a process starts. Every call that starts a program gives it the calling thread's
+// context and the hidden settings (docs/architecture.md, "Context"). hooks/forks.cc has the copies of a process,
+// hooks/shell.cc system and popen, hooks/wait.cc the waits, hooks/process_exit.cc the end of a process, hooks/dlfcn.cc
+// what loads code.
 #include <alloca.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,6 +15,8 @@
 
 #include <new>
 
+#include "base/sys.h"
+#include "hooks/hook_records.h"
 #include "hooks/stream.h"
 #include "linker/real.h"
 #include "session/child_account.h"
@@ -26,108 +29,6 @@
 extern "C" int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void *object);
 
 using namespace tailrace;
-
-TAILRACE_HOOK pid_t fork() noexcept {
-  Call call;
-  pid_t pid = REAL(fork)();
-  if (call) g_fork_generation.fetch_add(1, std::memory_order_relaxed);
-  if (pid != 0) record_plain(call, Fn::f_fork, pid);
-  return pid;
-}
-
-namespace {
-void record_vfork(const Call &call, long pid) {
-  if (!call) return;
-  int saved = errno;
-  NamedFile file;
-  Event e;
-  e.fn = Fn::f_vfork;
-  e.ret = result_of(pid);
-  Obstacle obstacle = pid > 0 ? Program::take_from_child(static_cast<int>(pid), file) : Obstacle::kNone;
-  e.count = static_cast<uint64_t>(obstacle);
-  record_path(call, e, obstacle == Obstacle::kNone ? nullptr : &file);
-  errno = saved;
-}
-}  // namespace
-
-// The child of vfork runs on its parent's stack and memory and returns from the function that called vfork, so no C
-// function is possible in between. The assembly keeps the return address in a register, which the kernel saves, and calls a
-// function of ours on both sides. Not under ThreadSanitizer, whose account of a thread two processes can't share.
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
-extern "C" {
-#ifdef __SANITIZE_ADDRESS__
-// Clears what the child's frames left in the shadow of the stack, as libasan's own vfork does, which ours replaces.
-void __asan_handle_vfork(void *stack);
-#else
-static void __asan_handle_vfork(void *) {}
-#endif
-// The begin of this thread's vfork.
-static __thread uint64_t t_vfork_began;
-__attribute__((visibility("hidden"), used)) void tailrace_before_vfork() {
-  Call call;
-  if (!call) return;
-  t_vfork_began = call.t0();
-  // Open file descriptions are shared from here on.
-  g_fork_generation.fetch_add(1, std::memory_order_relaxed);
-}
-__attribute__((visibility("hidden"), used)) void tailrace_in_vfork_child() { begin_vfork_child(); }
-__attribute__((visibility("hidden"), used)) long tailrace_after_vfork(long pid) {
-  __asan_handle_vfork(__builtin_frame_address(0));
-  end_vfork();
-  if (pid < 0) {
-    errno = static_cast<int>(-pid);
-    pid = -1;
-  }
-  Call call(t_vfork_began);
-  record_vfork(call, pid);
-  return pid;
-}
-}
-__asm__(R"(
-  .text
-  .globl vfork
-  .type vfork, @function
-vfork:
-  subq $8, %rsp
-  call tailrace_before_vfork
-  addq $8, %rsp
-  popq %rdi
-  movl $58, %eax
-  syscall
-  pushq %rdi
-  testq %rax, %rax
-  jz 1f
-  subq $8, %rsp
-  movq %rax, %rdi
-  call tailrace_after_vfork
-  addq $8, %rsp
-  ret
-1:
-  subq $8, %rsp
-  call tailrace_in_vfork_child
-  addq $8, %rsp
-  xorl %eax, %eax
-  ret
-  .size vfork, .-vfork
-)");
-#else
-// Elsewhere vfork is fork, as POSIX allows.
-TAILRACE_HOOK pid_t vfork() noexcept {
-  Call call;
-  pid_t pid = REAL(fork)();
-  if (call) g_fork_generation.fetch_add(1, std::memory_order_relaxed);
-  if (pid != 0) record_vfork(call, pid);
-  return pid;
-}
-#endif
-
-// libc forks in it and puts /dev/null on the standard descriptors, without hooks.
-TAILRACE_HOOK int daemon(int nochdir, int noclose) noexcept {
-  if (enter()) g_fork_generation.fetch_add(1, std::memory_order_relaxed);
-  int ret = REAL(daemon)(nochdir, noclose);
-  if (ret == 0 && !noclose && enter()) forget_files(0, 2);
-  return ret;
-}
 
 namespace {
 
@@ -156,22 +57,30 @@ struct Executable {
   }
 };
 
-// execve with the settings injected. In a vfork child nothing is recorded, and only the stack is written, and what end_vfork()
+void note_execution(const Program &program, bool is_other) {
+  const Execution how = program.carries_preload() ? kWithLibrary : kWithoutLibrary;
+  is_other ? note_child(sys::getpid(), static_cast<ChildKind>(how)) : set_executing(how);
+}
+
+// execve with the settings injected. In a vfork child nothing is recorded, and only the stack is written, and what after_vfork()
 // takes back.
 template <class Exec>
 int exec_traced(Fn fn, const Executable &executable, char *const *environment, Exec &&real_call) {
   if (!is_injecting() || !reads_as_environment(environment)) return real_call(environment);
   Call call;
   PendingRecord pending;
+  // Of a task that only shares the memory it is no execve of this process's.
+  const bool is_other = is_other_task();
   PathBuffer whole;
   Program program(executable.whole_path(whole.data(), kPathBytes), environment);
   program.leave_to_parent();
-  if (call) program.look_for_place();
-  if (call && program.path()) {
+  if (call && !is_other) program.look_for_place();
+  if (call && !is_other && program.path()) {
     Event e;
     e.fn = fn;
     e.file2 = static_cast<uint64_t>(program.obstacle());
     settle_all_streams();
+    settle_aio();
     Account account = process_account();
     store_image_account(account);
     if (account.known) {
@@ -187,17 +96,21 @@ int exec_traced(Fn fn, const Executable &executable, char *const *environment, E
       seal_unnamed();
     }
   }
-  Injection injection(environment, Injection::kSameProcess);
+  Injection injection(environment, is_other ? Injection::kOtherProcess : Injection::kSameProcess);
   ROOM_FOR_ENVIRONMENT(injection)
   char *const *given = injection.build(program, room);
   ask_to_follow(FollowKind::kCaller, program, injection.tags());
+  note_execution(program, is_other);
   int ret = real_call(given);
   if (errno == E2BIG && program.leave_out_settings()) {
     program.leave_to_parent();
+    note_execution(program, is_other);
     amend_pending(pending, program.obstacle());
     ret = real_call(injection.build(program, room));
   }
   int saved = errno;
+  if (!is_other) set_executing(kNoExecution);
+  if (is_other) note_child(sys::getpid(), ChildKind::kOurs);
   Program::take_back();
   amend_pending(pending, -saved);
   errno = saved;
@@ -206,6 +119,7 @@ int exec_traced(Fn fn, const Executable &executable, char *const *environment, E
 
 void record_spawn(const Call &call, Fn fn, const Program &program, pid_t child) {
   if (!call) return;
+  if (child > 0) note_child(child, program.carries_preload() ? ChildKind::kGiven : ChildKind::kWithout);
   Event e;
   e.fn = fn;
   e.ret = result_of(child);

@@ -4,6 +4,7 @@
 //   2  settle_all_streams    what inlined getc and putc moved in the buffers since the last call that was recorded;
 //      flush_unplaced_streams   libc's own flush comes too late to be seen, and tells where the bytes of records lie
 //   3  rings::settle         io_uring requests that were completed since the last call on their ring
+//      settle_aio            POSIX requests whose results the program has not asked for
 //   4  record_remaining_maps      shared writable mappings end with the process
 //   5  record_process_exit   the exit event, with the ledger's account of the process
 //   6  seal_for_exit         all records become blocks of the trace file
@@ -33,13 +34,14 @@ namespace {
 enum class Stdio { kInUse, kBypassed };
 
 void end_process(int code, Stdio stdio) {
-  if (!enter()) return;
+  if (!enter() || is_other_task()) return;
   if (stdio == Stdio::kInUse) {
     finish_interrupted_message();
     settle_all_streams();
     flush_unplaced_streams();
   }
   rings::settle();
+  settle_aio();
   record_remaining_maps();
   record_process_exit(code);
   seal_for_exit();

@@ -36,19 +36,19 @@ constexpr unsigned kWideRequests = 1 << 10, kWideResults = 1 << 11;
 constexpr unsigned kOtherIsFixed = 1U << 31;
 
 struct Side {
-  OpenFile *file;
-  uint64_t hash;
-  int64_t offset;
-  Fn fn;  // kNone: the request has no such side
-  int fd;
+  OpenFile *file = nullptr;
+  uint64_t hash = 0;
+  int64_t offset = 0;
+  Fn fn{};  // kNone: the request has no such side
+  int fd = 0;
   WritePlace place;  // of a side that is written
 };
 
 struct Expected {
-  Expected *next;
-  uint64_t user_data;
-  uint64_t count;
-  bool at_position;  // of the descriptor
+  Expected *next = nullptr;
+  uint64_t user_data = 0;
+  uint64_t count = 0;
+  bool at_position = false;  // of the descriptor
   Side side, other;
 };
 

@@ -72,7 +72,7 @@ void Confinement::take_effect(bool succeeded) {
   if (extent_ == Extent::kHarmless) {
     g_session.filters.fetch_add(1, std::memory_order_relaxed);
   } else if (t_vfork) {
-    t_vfork = kConfinedVfork;
+    if (!t_vfork_confined) t_vfork_confined = t_vfork;
   } else if (extent_ == Extent::kThread) {
     t_confined = 1;
     t_thread = nullptr;

@@ -17,6 +17,7 @@
 #include "hooks/pipelines.h"
 #include "hooks/stream.h"
 #include "linker/real.h"
+#include "session/memory_sharers.h"
 #include "spawn/environment_exposure.h"
 #include "spawn/injection.h"
 
@@ -40,8 +41,10 @@ int spawn_shell(pid_t *pid, const char *command, const posix_spawn_file_actions_
     auto **given = const_cast<char **>(injection.build(shell, room));
     return REAL(posix_spawn)(pid, "/bin/sh", actions, attributes, const_cast<char **>(argv), given);
   };
-  const int status = start();
-  return status == E2BIG && shell.leave_out_settings() ? start() : status;
+  int status = start();
+  if (status == E2BIG && shell.leave_out_settings()) status = start();
+  if (status == 0) note_child(*pid, shell.carries_preload() ? ChildKind::kGiven : ChildKind::kWithout);
+  return status;
 }
 
 pid_t wait_for(pid_t pid, int *status) {
@@ -252,7 +255,7 @@ bool tailrace::close_pipeline(FILE *stream, Fn fn, int &status) {
   REAL(fclose)(stream);
   if (wait_for(entry->pid, &status) != entry->pid) status = -1;
   free(entry);
-  closing.record(s.call(), fn, status);
+  closing.record(s.call(), fn, status, s.dropped());
   return true;
 }
 

@@ -155,7 +155,7 @@ TAILRACE_HOOK int endmntent(FILE *stream) noexcept {
   Closing closing(s.call(), s ? stream->_fileno : -1);
   bool has_descriptor = s.release();
   int ret = REAL(endmntent)(stream);
-  if (has_descriptor) closing.record(s.call(), Fn::f_endmntent, 0);
+  if (has_descriptor) closing.record(s.call(), Fn::f_endmntent, 0, s.dropped());
   return ret;
 }
 
@@ -168,7 +168,7 @@ TAILRACE_HOOK int fclose(FILE *stream) {
   Closing closing(s.call(), s ? stream->_fileno : -1);
   bool has_descriptor = s.release();
   int ret = early.result(REAL(fclose)(stream));
-  if (has_descriptor) closing.record(s.call(), Fn::f_fclose, ret);
+  if (has_descriptor) closing.record(s.call(), Fn::f_fclose, ret, s.dropped());
   return ret;
 }
 
@@ -193,20 +193,20 @@ auto flush_all(Real &&real_call) -> decltype(real_call()) {
 
 }  // namespace
 
-#define FFLUSH_HOOK(symbol)                                      \
-  TAILRACE_HOOK int symbol(FILE *stream) {                       \
-    if (!stream) {                                               \
-      return flush_all([&] { return REAL(symbol)(stream); });    \
-    }                                                            \
-    StreamCall s(stream, locking_of(#symbol));                   \
-    s.settle();                                                  \
-    if (s.has_unplaced()) s.expect_flush(SIZE_MAX);              \
-    int ret = REAL(symbol)(stream);                              \
-    if (s) {                                                     \
-      s.flushed(ret == 0);                                       \
-      record_fd(s.call(), Fn::f_##symbol, stream->_fileno, ret); \
-    }                                                            \
-    return ret;                                                  \
+#define FFLUSH_HOOK(symbol)                                                                          \
+  TAILRACE_HOOK int symbol(FILE *stream) {                                                           \
+    if (!stream) {                                                                                   \
+      return flush_all([&] { return REAL(symbol)(stream); });                                        \
+    }                                                                                                \
+    StreamCall s(stream, locking_of(#symbol));                                                       \
+    s.settle();                                                                                      \
+    if (s.has_unplaced()) s.expect_flush(SIZE_MAX);                                                  \
+    int ret = REAL(symbol)(stream);                                                                  \
+    if (s) {                                                                                         \
+      s.flushed(ret == 0);                                                                           \
+      record_fd(s.call(), Fn::f_##symbol, stream->_fileno, ret, static_cast<uint64_t>(s.dropped())); \
+    }                                                                                                \
+    return ret;                                                                                      \
   }
 FFLUSH_HOOK(fflush)
 FFLUSH_HOOK(fflush_unlocked)
@@ -233,7 +233,7 @@ void record_seek(StreamCall &s, Fn fn, FILE *stream, int ret) {
   off64_t now = ret == 0 ? ftello64(stream) : -1;
   if (now >= 0) s.file()->position.store(now, std::memory_order_relaxed);
   errno = saved;
-  record_fd(s.call(), fn, stream->_fileno, ret, 0, now);
+  record_fd(s.call(), fn, stream->_fileno, ret, static_cast<uint64_t>(s.dropped()), now);
 }
 
 }  // namespace
@@ -309,6 +309,7 @@ TAILRACE_HOOK void rewind(FILE *stream) {
   if (!s || size == 0 || overflows(size, n, wanted)) return real_call(size, n);       \
   s.settle();                                                                         \
   expect;                                                                             \
+  LongCall running(s.call(), Fn::f_##symbol, wanted);                                 \
   size_t bytes = real_call(1, wanted);                                                \
   s.transferred(Fn::f_##symbol, wanted, items_or_error(bytes, wanted, stream), size); \
   return bytes == wanted ? n : bytes / size;

@@ -265,7 +265,7 @@ void StreamCall::discard_pushed_back(bool moved) {
   bool at_end = moved && stream_->_IO_read_ptr == stream_->_IO_read_end;
   bool refilled = filled && (stream_->_offset != end_of_buffer_ || at_end);
   int64_t now = refilled ? stream_->_IO_read_base - stream_->_IO_read_ptr : unread_bytes(stream_);
-  count_ahead(file_->stream_unread - now);
+  drop(file_->stream_unread - now);
 }
 
 // The bytes of wide characters are only known from the positions.
@@ -281,7 +281,7 @@ int64_t StreamCall::unread_at_close() const {
 void StreamCall::settle_before_close() {
   settle();
   if (!*this) return;
-  count_ahead(unread_at_close());
+  drop(unread_at_close());
   file_->stream.store(nullptr, std::memory_order_relaxed);
 }
 
@@ -293,7 +293,7 @@ void StreamCall::resume() {
 
 void StreamCall::flushed(bool successful) {
   if (!*this) return;
-  count_ahead(file_->stream_unread - unread_bytes(stream_));
+  drop(file_->stream_unread - unread_bytes(stream_));
   if (!successful) file_->unplaced.last = nullptr;
   rebuffered();
 }
@@ -328,9 +328,14 @@ int64_t StreamCall::without_pushed_back(int64_t bytes) {
   return bytes - again;
 }
 
+void StreamCall::drop(int64_t bytes) {
+  dropped_ += bytes;
+  count_ahead(bytes);
+}
+
 // A stream that changes from reading to writing drops what it has read ahead.
 void StreamCall::drop_unread(int64_t unread) {
-  if (unread > 0) count_ahead(unread - unread_bytes(stream_));
+  if (unread > 0) drop(unread - unread_bytes(stream_));
 }
 
 void StreamCall::transferred(Fn fn, uint64_t count, int64_t size, uint64_t item_bytes) {

@@ -92,6 +92,8 @@ class StreamCall {
   const Call &call() const { return call_; }
   int64_t end_before() const { return end_before_; }
   OpenFile *file() const { return file_; }
+  // What the call has dropped of the bytes that libc had read ahead; below 0: it reads some of them again.
+  int64_t dropped() const { return dropped_; }
 
  private:
   void emit_inlined(Fn fn, int64_t bytes);
@@ -104,6 +106,7 @@ class StreamCall {
   void settle_unseen_flush(bool settled);
   void move_position(int64_t bytes);
   int64_t without_pushed_back(int64_t bytes);
+  void drop(int64_t bytes);
   void drop_unread(int64_t unread);
   int64_t unread_at_close() const;
   bool lock(Locking locking);
@@ -117,6 +120,7 @@ class StreamCall {
   // Bytes that inlined calls moved since the previous hook.
   int64_t inlined_read_ = 0;
   int64_t inlined_written_ = 0;
+  int64_t dropped_ = 0;
   int64_t end_of_buffer_ = 0;  // file offset at which the read buffer ended before the call; -1: no read buffer
   int64_t end_before_ = -1;    // end_of_writing() before the call, where that was asked
 };

@@ -133,20 +133,22 @@ long on_fcntl(ARGUMENTS) {
   return ret;
 }
 
-#define READ_CALL(name, fn, at, count)                                                        \
-  long on_##name(ARGUMENTS) {                                                                 \
-    Call call;                                                                                \
-    long ret = REAL_CALL;                                                                     \
-    if (call) record_transfer(call, Fn::fn, fd_in(a), at, static_cast<uint64_t>(count), ret); \
-    return ret;                                                                               \
+#define READ_CALL(name, fn, at, count)                                                                     \
+  long on_##name(ARGUMENTS) {                                                                              \
+    Call call;                                                                                             \
+    LongCall running(call, Fn::fn, static_cast<uint64_t>(c));                                              \
+    long ret = REAL_CALL;                                                                                  \
+    if (is_recorded(call)) record_transfer(call, Fn::fn, fd_in(a), at, static_cast<uint64_t>(count), ret); \
+    return ret;                                                                                            \
   }
-#define WRITE_CALL(name, fn, at, count, flags)                                                  \
-  long on_##name(ARGUMENTS) {                                                                   \
-    Call call;                                                                                  \
-    WritePlace place(call, fd_in(a), at, static_cast<int>(flags));                              \
-    long ret = REAL_CALL;                                                                       \
-    if (call) record_written(call, Fn::fn, fd_in(a), place, static_cast<uint64_t>(count), ret); \
-    return ret;                                                                                 \
+#define WRITE_CALL(name, fn, at, count, flags)                                                               \
+  long on_##name(ARGUMENTS) {                                                                                \
+    Call call;                                                                                               \
+    WritePlace place(call, fd_in(a), at, static_cast<int>(flags));                                           \
+    LongCall running(call, Fn::fn, static_cast<uint64_t>(c));                                                \
+    long ret = REAL_CALL;                                                                                    \
+    if (is_recorded(call)) record_written(call, Fn::fn, fd_in(a), place, static_cast<uint64_t>(count), ret); \
+    return ret;                                                                                              \
   }
 #define PARTS bytes_of(reinterpret_cast<const struct iovec *>(b), static_cast<uint64_t>(c), ret)
 // A negative offset is an error but for those of version 2.
@@ -171,7 +173,7 @@ const off64_t *offset_in(long word) { return reinterpret_cast<const off64_t *>(w
     Call call;                                                                      \
     WritePlace place(call, fd_in(to), (to_at) ? kNowhere : kHere);                  \
     long ret = REAL_CALL;                                                           \
-    if (call && (ret >= 0 || errno != EFAULT)) {                                    \
+    if (is_recorded(call) && (ret >= 0 || errno != EFAULT)) {                       \
       CopyEnd target{fd_in(to), GIVEN(to_at), (to_at) ? nullptr : &place};          \
       CopyEnd source{fd_in(from), GIVEN(from_at)};                                  \
       record_copy(call, Fn::fn, source, target, static_cast<uint64_t>(count), ret); \

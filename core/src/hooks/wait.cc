@@ -52,16 +52,31 @@ void reap(const Call &call, Fn fn, const Peeked &peeked, const int &status, Take
   bool taken = false;
   ChildAccount account;
   account.around(peeked.pid, [&] { return taken = take(); });
-  if (taken) record_wait(call, fn, peeked.pid, status, account.known ? account.totals : nullptr);
+  if (taken) record_wait(call, fn, peeked.pid, status, account.known ? account.totals : nullptr, account.started);
+}
+
+bool has_ended(int status) { return WIFEXITED(status) || WIFSIGNALED(status); }
+
+void record_beside(const Call &call, Fn fn, pid_t child, int status, AddedBeside &added) {
+  const int saved = errno;
+  added.count(child);
+  record_wait(call, fn, child, status, added.totals(), added.started());
+  errno = saved;
 }
 
 template <class Real>
 pid_t wait_accounted(Fn fn, pid_t pid, int *status, int options, Real &&real) {
   Call call;
-  if (!call || (options & ~(kWaitFlags & ~(WEXITED | WNOWAIT))) || pid < -INT_MAX) return real(pid, status, options);
-  idtype_t type = pid == -1 ? P_ALL : pid > 0 ? P_PID : P_PGID;
   int own_status = 0;
   int *out = status ? status : &own_status;
+  if (is_traced_other_task()) {
+    AddedBeside added;
+    const pid_t got = real(pid, out, options);
+    if (got > 0 && has_ended(*out)) record_beside(call, fn, got, *out, added);
+    return got;
+  }
+  if (!call || (options & ~(kWaitFlags & ~(WEXITED | WNOWAIT))) || pid < -INT_MAX) return real(pid, status, options);
+  idtype_t type = pid == -1 ? P_ALL : pid > 0 ? P_PID : P_PGID;
   for (;;) {
     Peeked peeked;
     switch (peek(type, static_cast<id_t>(pid < 0 ? -pid : pid), options, peeked)) {
@@ -73,7 +88,7 @@ pid_t wait_accounted(Fn fn, pid_t pid, int *status, int options, Real &&real) {
     pid_t got = -1;
     reap(call, fn, peeked, *out, [&] {
       got = real(peeked.pid, out, options | WNOHANG);
-      return got > 0 && (WIFEXITED(*out) || WIFSIGNALED(*out));
+      return got > 0 && has_ended(*out);
     });
     if (got == 0 || (got < 0 && errno == ECHILD)) continue;
     return got;
@@ -127,6 +142,16 @@ TAILRACE_HOOK pid_t wait4(pid_t pid, int *status, int options, struct rusage *us
 
 TAILRACE_HOOK int waitid(idtype_t type, id_t id, siginfo_t *info, int options) {
   Call call;
+  if (is_traced_other_task() && !(options & WNOWAIT)) {
+    siginfo_t own;
+    siginfo_t *out = info ? info : &own;
+    AddedBeside added;
+    const int ret = REAL(waitid)(type, id, out, options);
+    if (ret == 0 && out->si_pid != 0 && has_ended(*out)) {
+      record_beside(call, Fn::f_waitid, out->si_pid, status_of(*out), added);
+    }
+    return ret;
+  }
   if (!call || !(options & WEXITED) || (options & WNOWAIT) || (options & ~kWaitFlags)) {
     return REAL(waitid)(type, id, info, options);
   }

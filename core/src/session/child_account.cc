@@ -101,8 +101,23 @@ bool AddedByWait::finish(uint64_t (&totals)[2]) {
   return g_threads_made.load() == threads_made_;
 }
 
+void AddedBeside::count(pid_t child) {
+  const bool is_ours = is_child_ours(child);
+  started_ = take_child(child);
+  // The bytes of a child that shared the memory are then this task's, and at its own end the process's.
+  if (is_ours) {
+    known_ = true;
+    return count_own_beside(started_.own_bytes);
+  }
+  known_ = known_ && read_kernel_account(0, totals_);
+  if (!known_) return count_reaped(nullptr);
+  for (int way = 0; way < 2; ++way) totals_[way] -= before_[way];
+  totals_[kRead] -= static_cast<uint64_t>(bytes_read_);
+  count_reaped(totals_);
+}
+
 bool AddedInCall::read(State &out) {
-  if (!enter() || !g_session.ledger->known) return false;
+  if (!enter() || !g_session.ledger->is_known()) return false;
   for (int i = 0; i < kTries; ++i) {
     Locked alone(g_wiped.reaping);
     LooksHere here;

@@ -15,6 +15,7 @@
 #include "base/cancellation.h"
 #include "base/lock.h"
 #include "session/ledger.h"
+#include "session/memory_sharers.h"
 #include "session/own_descriptors.h"
 
 namespace tailrace {
@@ -62,16 +63,38 @@ class AddedInCall {
 // The waits that all threads have begun, and those that are over.
 extern std::atomic<uint32_t> g_waits_begun, g_waits_over;
 
+// Of a wait by a task that only shares this process's memory: what it adds is the task's, which nobody else moves.
+class AddedBeside {
+ public:
+  AddedBeside() : known_(read_kernel_account(0, before_, &bytes_read_)) {}
+  // After the wait has reaped `child`: adds its bytes to the ledger.
+  void count(pid_t child);
+
+  // The child's, null: unknown; valid after count().
+  const uint64_t *totals() const { return known_ ? totals_ : nullptr; }
+  const StartedChild &started() const { return started_; }
+
+ private:
+  uint64_t before_[2], totals_[2] = {0, 0};
+  StartedChild started_;
+  int64_t bytes_read_ = 0;
+  bool known_;
+};
+
 struct ChildAccount {
   bool known = false;
   uint64_t totals[2] = {0, 0};
 
+  StartedChild started;  // what is known of the child
+
   // Calls `take`, which reaps the zombie `child` if it is still there and returns whether it did. If so the child's bytes
-  // are counted. Where they are unknown this process's own account, which includes them, becomes unknown too.
+  // are counted. Where they are unknown this process's own account, which includes them, becomes unknown too. Those of a
+  // child that shared the memory are this process's own.
   template <class Take>
   void around(pid_t child, Take &&take) {
     g_waits_begun.fetch_add(1);
-    known = read_kernel_account(child, totals);
+    const bool is_ours = is_child_ours(child);
+    known = is_ours || read_kernel_account(child, totals);
     bool taken;
     if (known) {
       taken = take();
@@ -80,7 +103,11 @@ struct ChildAccount {
       taken = take();
       known = taken && added.finish(totals);
     }
-    if (taken) count_reaped(known ? totals : nullptr);
+    if (taken) {
+      started = take_child(child);
+      if (is_ours) count_own(started.own_bytes, 0);
+      if (!is_ours) count_reaped(known ? totals : nullptr);
+    }
     g_waits_over.fetch_add(1);
   }
 };

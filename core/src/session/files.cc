@@ -405,6 +405,8 @@ static int64_t size_by(int dirfd, const char *path, int flags) {
 int64_t size_of_file(int fd) { return size_by(fd, "", AT_EMPTY_PATH); }
 int64_t size_of_file(const char *path) { return size_by(AT_FDCWD, path, 0); }
 
+bool ask_for_open_file(int fd, NamedFile &out) { return look_up(fd, kUnseen, nullptr, 0, out).ok; }
+
 void each_stream(void (*visit)(OpenFile *)) {
   for (uint32_t i = 1; i < g_slot_count.load(std::memory_order_relaxed); ++i) {
     OpenFile *f = slot_at(i);

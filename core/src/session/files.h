@@ -95,6 +95,9 @@ struct OpenFile {
 
 // A file with its name, as a copy.
 struct NamedFile {
+  NamedFile() = default;
+  explicit NamedFile(Thread *thread) : buffer(thread) {}
+
   uint64_t hash = 0;
   FileIdentity identity;
   uint32_t path_bytes = 0;
@@ -128,6 +131,8 @@ void forget_files(unsigned first, unsigned last);
 
 // The name of the descriptor's file; false without one.
 bool name_open_file(int fd, NamedFile &out);
+// The same by the kernel alone, for a task whose descriptors are not those of the table.
+bool ask_for_open_file(int fd, NamedFile &out);
 // Copies the name and identity of `file` if it still is the file of `hash`. Returns the path's length, or -1.
 long copy_name(OpenFile *file, uint64_t hash, char *path, size_t size, FileIdentity &identity);
 
@@ -139,9 +144,8 @@ inline bool is_exclusive(const OpenFile *f) {
   return f->own_since.load(std::memory_order_relaxed) == g_fork_generation.load(std::memory_order_relaxed);
 }
 inline bool position_is_own(const OpenFile *f) { return is_exclusive(f) && !f->append; }
-inline bool is_seekable(const OpenFile *f) {
-  return f->identity.type() == FileType::kRegular || f->identity.type() == FileType::kBlock;
-}
+inline bool is_seekable(FileType type) { return type == FileType::kRegular || type == FileType::kBlock; }
+inline bool is_seekable(const OpenFile *f) { return is_seekable(f->identity.type()); }
 
 // The size that the kernel has of an open file, or of the one at `path`; -1 where there is none.
 int64_t size_of_file(int fd);

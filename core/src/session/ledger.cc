@@ -9,6 +9,7 @@
 #include "format/event_args.h"
 #include "session/files.h"
 #include "session/libraries.h"
+#include "session/memory_sharers.h"
 #include "session/own_descriptors.h"
 #include "session/stream_buffer.h"
 
@@ -40,13 +41,23 @@ bool take_field(string_view text, string_view key, uint64_t &value) {
   return take_decimal(rest, value);
 }
 
-bool is_ours_to_write() {
+// What the core has read in this process before its ledger began.
+std::atomic<int64_t> g_read_before{0};
+
+bool is_ledger_ours() {
   const Session &g = g_session;
-  return !t_vfork && g.ledger && g_wiped.alive.load(std::memory_order_relaxed);
+  return g.ledger && g_wiped.alive.load(std::memory_order_relaxed);
 }
 
+bool is_ours_to_write() { return !t_vfork && is_ledger_ours(); }
+
 // `by_this_thread`: not by a task for our descriptors.
-void count_own_now(int64_t read, int64_t written, bool by_this_thread) {
+void count_own_of(int64_t read, int64_t written, bool by_this_thread) {
+  if (t_vfork) return count_own_beside(read);
+  if (!is_ours_to_write()) {
+    if (read > 0) g_read_before.fetch_add(read, std::memory_order_relaxed);
+    return;
+  }
   Ledger &l = *g_session.ledger;
   if (read > 0 && by_this_thread) t_own[kRead] += read;
   if (written > 0 && by_this_thread) t_own[kWritten] += written;
@@ -90,7 +101,7 @@ bool read_totals(const char *path, uint64_t (&totals)[2], int64_t &bytes_read, b
 bool read_counted(const char *path, uint64_t (&totals)[2], int64_t *bytes_read = nullptr) {
   int64_t bytes = 0;
   bool apart = false, known = read_totals(path, totals, bytes, &apart);
-  if (is_ours_to_write()) count_own_now(bytes, 0, !apart);
+  count_own_of(bytes, 0, !apart);
   if (bytes_read) *bytes_read = bytes;
   return known;
 }
@@ -103,8 +114,10 @@ void clear(Ledger &l) {
     l.left[i] = 0;
   }
   l.ahead = 0;
+  l.ahead_left = 0;
   l.base_loaded = 0;
   l.loaded = 0;
+  l.executing = kNoExecution;
 }
 
 }  // namespace
@@ -145,13 +158,15 @@ void begin_ledger(bool continues) {
   }
   Ledger &l = *g.ledger;
   // Without the accounts of its earlier images the process has none.
-  bool lost = continues && !l.known;
+  bool lost = continues && !l.is_known();
   for (int i = 0; continues && i < 2; ++i) l.done[i] += l.left[i].load();
+  if (continues) l.ahead_before += l.ahead_left.load();
   clear(l);
+  g_read_before = 0;  // the kernel's totals have it
   uint64_t totals[2];
   int64_t bytes_read = 0;
   bool known = read_totals("/proc/self/io", totals, bytes_read);
-  l.known = known && !lost;
+  l.known = known && !lost ? kKnown : kUnknown;
   if (!known) return;
   // The kernel adds the bytes of this reading afterwards.
   l.base[kRead] = totals[kRead] + static_cast<uint64_t>(bytes_read);
@@ -164,7 +179,8 @@ void begin_child_ledger() {
   Session &g = g_session;
   g.ledger = &g.own_ledger;
   new (g.ledger) Ledger{};
-  g.ledger->known = 1;
+  g.ledger->known = kKnown;
+  g.ledger->own[kRead] = static_cast<uint64_t>(g_read_before.exchange(0));
   t_loading.thread = nullptr;
   // The child consumes what its parent read ahead without a read, and flushes what its parent's events have put there.
   BufferedBytes buffered = bytes_in_buffers();
@@ -189,19 +205,25 @@ void move_ledger_to(SegmentHeader *segment) {
   g.ledger = &segment->ledger;
 }
 
-void count_own(int64_t read, int64_t written) {
-  if (is_ours_to_write()) count_own_now(read, written, !is_in_own_table());
-}
+void count_own(int64_t read, int64_t written) { count_own_of(read, written, !is_in_own_table()); }
 
 void count_reaped(const uint64_t *totals) {
-  if (!is_ours_to_write()) return;
+  if (!is_ledger_ours()) return;
   Ledger &l = *g_session.ledger;
-  if (!totals) l.known = 0;
+  if (!totals) l.known = kUnknown;
   for (int i = 0; totals && i < 2; ++i) l.reaped[i].fetch_add(totals[i], std::memory_order_relaxed);
 }
 
 void count_loaded() {
   if (is_ours_to_write()) g_session.ledger->loaded = library_bytes();
+}
+
+void set_executing(Execution how) {
+  if (is_ours_to_write()) g_session.ledger->executing.store(how, std::memory_order_relaxed);
+}
+
+void count_untaken() {
+  if (is_ours_to_write()) g_session.ledger->untaken.fetch_add(1, std::memory_order_relaxed);
 }
 
 void count_unseen_ring() {
@@ -248,7 +270,7 @@ bool read_state(Thread *t, int64_t (&bytes)[2]) {
 // The bytes read ahead in all streams; -1 where other threads may change them.
 int64_t read_ahead() { return &__libc_single_threaded && __libc_single_threaded ? bytes_in_buffers().unread : -1; }
 
-bool is_accounted_for() { return is_ours_to_write() && g_session.ledger->known; }
+bool is_accounted_for() { return is_ours_to_write() && g_session.ledger->is_known(); }
 
 bool begin_account(Thread *t, int64_t (&bytes)[2]) {
   if (!is_accounted_for() || !read_state(t, bytes)) return false;
@@ -306,7 +328,7 @@ bool LibcCall::finish(int64_t (&bytes)[2]) {
 Account process_account() {
   settle_library();
   Account a;
-  if (!is_ours_to_write() || !g_session.ledger->known) return a;
+  if (!is_ours_to_write() || !g_session.ledger->is_known()) return a;
   Ledger &l = *g_session.ledger;
   int64_t own = static_cast<int64_t>(l.own[kRead].load());
   uint64_t totals[2];
@@ -327,7 +349,9 @@ Account process_account() {
 
 void store_image_account(const Account &account) {
   if (!account.known || !is_ours_to_write()) return;
-  for (int i = 0; i < 2; ++i) g_session.ledger->left[i] = static_cast<uint64_t>(account.bytes[i]);
+  Ledger &l = *g_session.ledger;
+  for (int i = 0; i < 2; ++i) l.left[i] = static_cast<uint64_t>(account.bytes[i]);
+  l.ahead_left = l.ahead + account.buffered;
 }
 
 }  // namespace tailrace

@@ -45,7 +45,8 @@ void begin_ledger_again();
 // Moves the ledger into the segment.
 void move_ledger_to(SegmentHeader *segment);
 
-// Counts the tracer's own bytes. Does nothing in a vfork child, or in a forked one before its first event.
+// Counts the tracer's own bytes; in a task that only shares the memory, for its end (session/memory_sharers.h); before
+// the ledger begins, for it.
 void count_own(int64_t read, int64_t written);
 // Counts what the kernel added when a child was waited for. Null: unknown, and so this process's own account is from now
 // on.
@@ -58,6 +59,10 @@ void expect_library();
 // read meanwhile, the bytes that belong to no record and no loaded library are those of files that the dynamic linker
 // read and did not load.
 void settle_library();
+// Before execve, and kNoExecution after it failed.
+void set_executing(Execution how);
+// A result of a POSIX asynchronous request is lost.
+void count_untaken();
 // The process has an io_uring whose requests are not recorded.
 void count_unseen_ring();
 // Counts bytes that stdio read ahead and dropped; negative when a seek made it read the same bytes again.

@@ -11,7 +11,9 @@ char g_last_resort[kPathBytes];
 constexpr size_t kOwnPages = 8192;
 }  // namespace
 
-PathBuffer::PathBuffer() : thread_(!is_recording() ? nullptr : t_vfork ? t_thread_before_vfork : t_thread) {
+PathBuffer::PathBuffer() : PathBuffer(t_vfork ? t_thread_before_vfork : t_thread) {}
+
+PathBuffer::PathBuffer(Thread *thread) : thread_(is_recording() ? thread : nullptr) {
   if (thread_ && thread_->paths && thread_->paths_taken < kPathBuffersPerThread) {
     data_ = thread_->paths + kPathBytes * thread_->paths_taken++;
     return;

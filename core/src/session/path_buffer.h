@@ -11,10 +11,12 @@ struct Thread;
 constexpr unsigned kPathBuffersPerThread = 4;
 
 // One of the thread's own, last in, first out (a signal handler takes the next); when all are in use, pages of its own. In a
-// vfork child those of the thread that waits for it (end_vfork).
+// vfork child those of the thread that waits for it (after_vfork).
 class PathBuffer {
  public:
   PathBuffer();
+  // Of the thread that a task records beside.
+  explicit PathBuffer(Thread *thread);
   ~PathBuffer();
   PathBuffer(const PathBuffer &) = delete;
   PathBuffer &operator=(const PathBuffer &) = delete;

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include "base/sys.h"
+#include "format/event_args.h"
 #include "format/path_patterns.h"
 #include "session/ledger.h"
 #include "session/recorded_name.h"
@@ -42,7 +43,7 @@ void write_name(Thread *t, uint64_t hash, string_view path, const FileIdentity &
   // Without room for the name there is none for its record either, which counts the loss.
   bool added;
   if (g_session.hasher.is_on()) {
-    PathBuffer room;
+    PathBuffer room(t);
     added = add_text_record(t, kNameRecord, head, recorded_name(path, identity.type, room));
   } else {
     added = add_text_record(t, kNameRecord, head, path);
@@ -164,11 +165,74 @@ inline int64_t offset_for(OpenFile *f, int fd, int64_t at, int64_t ret, Fn fn) {
   return at == kHere ? take_position(f, fd, ret > 0 ? ret : 0, fn) : at;
 }
 
+// Slots that the event of a task that records beside may take: its tid, context, names, the event, and the tid of the
+// records that follow.
+uint32_t slots_beside(const Context *context, const NamedFile &a, const NamedFile *b) {
+  // A hashed name may be longer than the path.
+  const auto of_name = [](const NamedFile &f) {
+    return 1 + text_slots(g_session.hasher.is_on() ? kPathBytes : f.path_bytes);
+  };
+  return 3 + 1 + text_slots(context->recorded.size()) + of_name(a) + (b ? of_name(*b) : 0);
+}
+
+void note_tid(Thread *t, uint32_t tid) {
+  auto *head = reinterpret_cast<HeadSlot *>(reserve(t, 1));
+  if (!head) return;
+  head->tid = tid;
+  head->mark.store(make_mark(kThreadRecord, mark_of(t)), std::memory_order_release);
+}
+
+// As commit(), but where that would make room, it counts a loss (session/memory_sharers.h).
+void commit_beside(Thread *t, const Event &e, const NamedFile &a, const NamedFile *b) {
+  const Context *context = current_context();
+  if (!t->segment || t->next + slots_beside(context, a, b) > t->limit) return count_loss(t, Loss::kNoJournal);
+  const auto tid = static_cast<uint32_t>(sys::gettid());
+  if (t->tid != tid) note_tid(t, tid);
+  if (t->contexts[context->id % kContextCache] != context->id) write_context(t, context);
+  ensure_name(t, e.file, {nullptr, &a});
+  if (b) ensure_name(t, e.file2, {nullptr, b});
+  if (Slot *s = fill(t, e, t->beside_ticks, now_ticks(), context))
+    s->mark.store(make_mark(static_cast<uint16_t>(e.fn), mark_of(t)), std::memory_order_release);
+  if (t->tid != tid) note_tid(t, t->tid);
+}
+
+int64_t offset_beside(const NamedFile &file, const CopyEnd &end, int64_t moved) {
+  if (end.place) return end.place->after_beside(end.fd, moved);
+  if (end.at != kHere) return end.at == kNowhere ? -1 : end.at;
+  const int64_t now = is_seekable(file.identity.type) ? sys::lseek(end.fd, 0, SEEK_CUR) : -1;
+  return now < 0 ? -1 : now - moved;
+}
+
+__attribute__((noinline)) void record_beside(Fn fn, const CopyEnd &from, const CopyEnd *to, uint64_t count,
+                                             int64_t result) {
+  Thread *t = thread_beside();
+  if (!t) return;
+  NamedFile a(t), b(t);
+  Event e{fn, 0, 0, -1, count, result};
+  if (ask_for_open_file(from.fd, a)) {
+    e.file = a.hash;
+    e.offset = offset_beside(a, from, result > 0 ? result : 0);
+  }
+  if (to && ask_for_open_file(to->fd, b)) e.file2 = b.hash;
+  commit_beside(t, e, a, to ? &b : nullptr);
+}
+
+bool is_beside() { return __builtin_expect(t_vfork || t_sharers, 0); }
+
 }  // namespace
+
+void LongCall::begin(const Call &call, Fn fn) {
+  Thread *t = call ? enter() : nullptr;
+  if (!t || !t->segment) return;
+  segment_ = t->segment;
+  segment_->inside_ticks = call.t0();
+  segment_->inside.store(static_cast<uint32_t>(fn), std::memory_order_release);
+}
 
 void record_transfer(const Call &call, Fn fn, int fd, int64_t at, uint64_t count, int64_t ret) {
   int64_t result = result_of(ret);
   Thread *t = call.thread();
+  if (!t && is_beside()) record_beside(fn, {fd, at}, nullptr, count, result);
   if (!t) return;
   OpenFile *f = file_of(fd);
   Event e{fn, 0, 0, -1, count, result};
@@ -182,6 +246,7 @@ void record_transfer(const Call &call, Fn fn, int fd, int64_t at, uint64_t count
 void record_written(const Call &call, Fn fn, int fd, const WritePlace &place, uint64_t count, int64_t ret) {
   int64_t result = result_of(ret);
   Thread *t = call.thread();
+  if (!t && is_beside()) record_beside(fn, {fd, kHere, &place}, nullptr, count, result);
   if (!t) return;
   OpenFile *f = file_of(fd);
   Event e{fn, 0, 0, -1, count, result};
@@ -195,6 +260,7 @@ void record_written(const Call &call, Fn fn, int fd, const WritePlace &place, ui
 void record_copy(const Call &call, Fn fn, const CopyEnd &from, const CopyEnd &to, uint64_t count, int64_t ret) {
   int64_t result = result_of(ret);
   Thread *t = call.thread();
+  if (!t && is_beside()) record_beside(fn, from, &to, count, result);
   if (!t) return;
   OpenFile *source = file_of(from.fd), *target = file_of(to.fd);
   Event e{fn, 0, 0, -1, count, result};
@@ -366,15 +432,17 @@ void record_process_exit(int code) {
   commit(t, e, now_ticks(), {}, {});
 }
 
-void record_wait(const Call &call, Fn fn, int pid, int status, const uint64_t *account) {
+void record_wait(const Call &call, Fn fn, int pid, int status, const uint64_t *account, const StartedChild &child) {
   Thread *t = call.thread();
-  if (!t) return;
+  Thread *beside = t ? nullptr : thread_beside();
+  if (!t && !beside) return;
   Event e;
   e.fn = fn;
   e.ret = pid;
-  e.count = static_cast<uint64_t>(status);
+  e.count = wait_word({status, static_cast<uint32_t>(child.kind), child.own_bytes});
   e.offset = account ? static_cast<int64_t>(account[kRead]) : -1;
   e.file2 = account ? account[kWritten] : 0;
+  if (beside) return commit_beside(beside, e, NamedFile(beside), nullptr);
   commit(t, e, call.t0(), {}, {});
 }
 

@@ -11,6 +11,7 @@
 #include "format/functions.h"
 #include "format/program.h"
 #include "session/files.h"
+#include "session/memory_sharers.h"
 #include "session/session.h"
 
 namespace tailrace {
@@ -34,6 +35,28 @@ class Call {
  private:
   uint64_t t0_;
 };
+
+// A call that may move so many bytes is marked while it runs: a signal that ends the process then leaves no record of it.
+constexpr uint64_t kLongCallBytes = 64 << 10;
+class LongCall {
+ public:
+  __attribute__((always_inline)) LongCall(const Call &call, Fn fn, uint64_t bytes) {
+    if (__builtin_expect(bytes >= kLongCallBytes, 0)) begin(call, fn);
+  }
+  __attribute__((always_inline)) ~LongCall() {
+    if (__builtin_expect(segment_ != nullptr, 0)) segment_->inside.store(0, std::memory_order_relaxed);
+  }
+  LongCall(const LongCall &) = delete;
+  LongCall &operator=(const LongCall &) = delete;
+
+ private:
+  void begin(const Call &call, Fn fn);
+
+  SegmentHeader *segment_ = nullptr;
+};
+
+// Whether a call that moves bytes is recorded: of this thread, or beside another one.
+inline bool is_recorded(const Call &call) { return call || t_vfork || t_sharers; }
 
 constexpr int64_t kHere = -1;     // at the descriptor's position, which the call moves
 constexpr int64_t kNowhere = -2;  // the call has no position
@@ -85,9 +108,11 @@ void record_context(Thread *t, Fn fn, const Context *context);
 class Closing {
  public:
   Closing(const Call &call, int fd) : known_(call && take_file(fd, file_)) {}
-  void record(const Call &call, Fn fn, int64_t ret) {
+  // dropped: of a stream, what it had read ahead.
+  void record(const Call &call, Fn fn, int64_t ret, int64_t dropped = 0) {
     Event e;
     e.fn = fn;
+    e.count = static_cast<uint64_t>(dropped);
     e.ret = result_of(ret);
     record_path(call, e, known_ ? &file_ : nullptr);
   }
@@ -119,7 +144,7 @@ void record_process_start(Thread *t);
 // The last event of a process; hooks/process_exit.cc has the steps before and after it.
 void record_process_exit(int code);
 // A wait for a child, with the child's account where that is known.
-void record_wait(const Call &call, Fn fn, int pid, int status, const uint64_t *account);
+void record_wait(const Call &call, Fn fn, int pid, int status, const uint64_t *account, const StartedChild &child);
 
 // A record that may have to be amended: execve is recorded before the call, and returns only when it failed.
 struct PendingRecord {

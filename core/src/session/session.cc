@@ -24,8 +24,10 @@
 #include "base/own_memory.h"
 #include "base/private_stack.h"
 #include "base/sys.h"
+#include "format/follow_request.h"
 #include "format/host_facts.h"
 #include "format/journal_place.h"
+#include "format/program.h"
 #include "format/redaction.h"
 #include "format/seccomp_filter.h"
 #include "linker/libc_memory.h"
@@ -35,6 +37,7 @@
 #include "session/hand_over.h"
 #include "session/ledger.h"
 #include "session/libraries.h"
+#include "session/memory_sharers.h"
 #include "session/own_descriptors.h"
 #include "session/path_buffer.h"
 #include "session/process_description.h"
@@ -57,6 +60,7 @@ __thread Thread *t_thread = nullptr;
 __thread Context *t_context = nullptr;
 __thread uint64_t t_region = 0;
 __thread uint32_t t_vfork = 0;
+__thread uint32_t t_vfork_confined = 0;
 __thread uint32_t t_confined = 0;
 __thread Thread *t_thread_before_vfork = nullptr;
 __thread void *t_held_stream = nullptr;
@@ -88,7 +92,7 @@ void thread_ends(void *value) {
   if (Thread *t = t_thread) release_thread(t);
 }
 
-// Kernels before 4.14 lack this advice; there after_fork_in_child zeroes the page for fork(3).
+// Kernels before 4.14 lack this advice; there let_go_in_child_of_libc zeroes the page for fork(3).
 void have_wiped_on_fork() { sys::madvise(&g_wiped, sizeof g_wiped, MADV_WIPEONFORK); }
 
 void read_host_name() {
@@ -114,13 +118,8 @@ void begin_process() {
   g.pid_namespace = pid_namespace();
   // A fork's child may be in a time namespace that its parent made.
   if (g.start_realtime_ns) find_time_namespace(g.start.monotonic_ns, g.start_realtime_ns);
-  // A thread that is preempted between the two readings would have its clock set: rather read them again.
-  constexpr uint64_t kTogetherNs = 20'000;
-  for (int tries = 0; tries < 3; ++tries) {
-    g.start = sample_clock(g.clock_kind);
-    g.start_realtime_ns = realtime_ns();
-    if (monotonic_ns() - g.start.monotonic_ns < kTogetherNs) break;
-  }
+  g.start = sample_clock(g.clock_kind);
+  g.start_realtime_ns = realtime_at(g.start.monotonic_ns);
   g.segment_count = 0;
   g.kept_segments = 0;
   g.losses_without_segment.store(0);
@@ -256,6 +255,7 @@ void become_child(const Thread *forked) {
   own_memory::begin_child();
   g_threads_made.store(0, std::memory_order_relaxed);
   free_parents_threads(forked);
+  t_sharers = nullptr;
   if (g.first_segment) {
     if (g.ancestor) own_memory::release(g.ancestor, kSegmentHeaderBytes);
     g.ancestor = g.first_segment;
@@ -355,12 +355,31 @@ Thread *new_thread() {
   return t;
 }
 
+Thread *take_thread() {
+  Thread *t = free_thread();
+  if (!t) return nullptr;
+  t->in_use.store(1, std::memory_order_relaxed);
+  t->tid = 0;
+  t->retry_events = 0;
+  t->paths_taken = 0;
+  if (!t->segment) open_segment(t);
+  return t;
+}
+
 void watch_thread_end() {
   if (g_session.state.load(std::memory_order_acquire) != State::kOn) return;
   if (!pthread_getspecific(g_thread_key)) pthread_setspecific(g_thread_key, reinterpret_cast<void *>(uintptr_t{1}));
 }
 
+// Of a process that a vfork child has forked: the memory is its own.
+static bool is_forked_by_vfork_child() {
+  return t_vfork && !t_vfork_confined && !t_confined && g_session.state.load(std::memory_order_acquire) == State::kOn &&
+         !g_wiped.alive.load(std::memory_order_acquire);
+}
+
 Thread *enter_slowly() {
+  if (is_forked_by_vfork_child()) t_vfork = 0;
+  if (t_vfork && t_thread_before_vfork) t_thread_before_vfork->beside_ticks = now_ticks();
   if (t_vfork || t_confined) return nullptr;
   State state = g_session.state.load(std::memory_order_acquire);
   if (state != State::kOn) {
@@ -375,6 +394,7 @@ Thread *enter_slowly() {
     on_own_stack([](void *thread) { become_child(static_cast<const Thread *>(thread)); }, const_cast<Thread *>(forked));
   }
   if (t_thread) return t_thread;
+  if (t_sharers) return thread_of_sharer();
   // What begins a thread may come back here.
   static __thread bool t_beginning;
   if (t_beginning) return nullptr;
@@ -403,13 +423,27 @@ static char **find_arguments() {
 // False where the process begins under a seccomp filter that no traced process has set: a static program did, or a raw
 // system call. Its effect on the core's system calls is unknown, so until then only such are made as the dynamic linker
 // has made before. Without a number of filters in TAILRACE_PROCESS (other managers than the launcher) it is true.
-static bool may_start() {
+static bool may_start(const ThreadStatus &status) {
   Session &g = g_session;
   Identity given(g.environment[Setting::TAILRACE_PROCESS]);
-  long bytes_read = 0, found = count_filters(bytes_read);
-  if (given.has_start && found > static_cast<long>(given.filters)) return false;
-  g.filters.store(found > 0 ? static_cast<uint32_t>(found) : 0, std::memory_order_relaxed);
+  if (given.has_start && status.filters > static_cast<long>(given.filters)) return false;
+  g.filters.store(status.filters > 0 ? static_cast<uint32_t>(status.filters) : 0, std::memory_order_relaxed);
   return true;
+}
+
+// Whether this program is followed from outside (core/launcher/follower.h): then nothing is recorded from inside.
+static bool is_followed(const ThreadStatus &status) {
+  if (status.tracer <= 0) return false;
+  char text[32];
+  Writer path(text, sizeof text);
+  path << "/proc/";
+  path.number(status.tracer) << "/comm";
+  const int fd = sys::open(path.c_str(), O_RDONLY);
+  if (fd < 0) return false;
+  char name[32];
+  const long n = sys::read(fd, name, sizeof name);
+  sys::close(fd);
+  return n > 0 && starts_with({name, static_cast<size_t>(n)}, kFollowerName);
 }
 
 bool has_more_rights_than_its_caller() { return getauxval(AT_SECURE) != 0; }
@@ -420,8 +454,12 @@ static void begin_session(char **argv) {
   string_view reports = g_session.environment[Setting::TAILRACE_SANITIZER_REPORTS];
   if (wanted && !reports.empty()) tailrace_report_to(reports.data());
 #endif
-  if (!wanted || !may_start()) {
-    if (wanted && !g_session.environment.is_exposed()) hide_settings(environ);
+  long bytes_read = 0;
+  const ThreadStatus status = wanted ? read_thread_status(bytes_read) : ThreadStatus{};
+  const bool may = wanted && may_start(status), is_passive = may && is_followed(status);
+  if (!may || is_passive) {
+    // What a followed program starts with its environment has the library, and is let go.
+    if (wanted && !is_passive && !g_session.environment.is_exposed()) hide_settings(environ);
     g_session.state.store(State::kOff, std::memory_order_release);
     return;
   }
@@ -435,7 +473,8 @@ static void begin_session(char **argv) {
     return;
   }
   describe_process(g_argv);  // the ledger begins now, so its base includes what this reads
-  if (g_session.environment.is_exposed())
+  // A program of Go with libc starts others by the environment that it was given, and without any hook.
+  if (g_session.environment.is_exposed() || is_go_program())
     hide_identity(environ);
   else
     hide_settings(environ);
@@ -464,21 +503,9 @@ struct LeftPages {
   size_t bytes;
 };
 __thread LeftPages t_taken_by_child[2];
-__thread uint32_t t_paths_before_vfork;
 }  // namespace
 
-void begin_vfork_child() {
-  t_thread_before_vfork = t_thread;
-  t_paths_before_vfork = t_thread ? t_thread->paths_taken : 0;
-  t_thread = nullptr;
-  t_vfork = 1;
-}
-
-void end_vfork() {
-  if (!t_vfork) return;
-  t_thread = t_thread_before_vfork;
-  if (t_thread && is_recording()) t_thread->paths_taken = t_paths_before_vfork;
-  t_vfork = 0;
+void give_back_childs_pages() {
   for (LeftPages &left : t_taken_by_child) {
     if (left.at) own_memory::release(left.at, left.bytes);
     left.at = nullptr;
@@ -543,7 +570,9 @@ namespace {
 uint64_t g_mask_before_fork;
 bool g_held_for_fork;
 
-void before_fork() {
+}  // namespace
+
+void hold_for_fork() {
   if (g_session.state.load(std::memory_order_acquire) != State::kOn) return;
   uint64_t all = ~0ULL, saved = 0;
   sys::call(SYS_rt_sigprocmask, SIG_SETMASK, sys::pointer(&all), sys::pointer(&saved), sizeof saved);
@@ -553,7 +582,7 @@ void before_fork() {
   g_held_for_fork = true;
 }
 
-void after_fork_in_parent() {
+void let_go_in_parent() {
   if (!g_held_for_fork) return;
   g_held_for_fork = false;
   uint64_t saved = g_mask_before_fork;
@@ -562,21 +591,23 @@ void after_fork_in_parent() {
   sys::call(SYS_rt_sigprocmask, SIG_SETMASK, sys::pointer(&saved), 0, sizeof saved);
 }
 
-void after_fork_in_child() {
+static void let_go_in_child_of(bool by_libc) {
   if (!g_held_for_fork) return;
   g_held_for_fork = false;
   uint64_t saved = g_mask_before_fork;
   new (&g_wiped) WipedOnFork{};
-  g_wiped.by_libc = true;
-  inherit_libraries(true);
+  g_wiped.by_libc = by_libc;
+  if (by_libc) inherit_libraries(true);
   sys::call(SYS_rt_sigprocmask, SIG_SETMASK, sys::pointer(&saved), 0, sizeof saved);
 }
 
-}  // namespace
+void let_go_in_child() { let_go_in_child_of(false); }
+
+static void let_go_in_child_of_libc() { let_go_in_child_of(true); }
 
 void register_fork_handlers() {
   static std::atomic<bool> registered;
-  if (!registered.exchange(true)) pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  if (!registered.exchange(true)) pthread_atfork(hold_for_fork, let_go_in_parent, let_go_in_child_of_libc);
 }
 
 }  // namespace tailrace

@@ -29,7 +29,8 @@
 //   fork     g_wiped is zero and no segment is mapped in the child. enter_slowly() finds `alive` unset and begins a
 //            process of its own: new name, new ledger, new journal at its first event. libc's fork holds `sealing` and
 //            `table` meanwhile (before_fork), so that tables and arena are whole in the child.
-//   vfork    The child runs in its parent's memory: t_vfork is set, t_thread put aside, nothing recorded or changed.
+//   vfork    The child runs in its parent's memory: t_vfork is set, t_thread put aside, nothing changed. What it moves is
+//            recorded beside its parent's records (session/memory_sharers.h), as that of other tasks with this memory.
 //   exec     The image is replaced, the process stays: TAILRACE_PROCESS names the journal's segments, and the next
 //            image adopts them and appends to them (write_process_identity, adopt_segments).
 //
@@ -91,7 +92,8 @@ struct Thread {
   // is, and the state of the generator.
   uint64_t group_calls, group_choice, group_random;
   struct StackRoom *stack_room;
-  void *spare_ranges;  // of annotations (layers/annotations.cc)
+  void *spare_ranges;     // of annotations (layers/annotations.cc)
+  uint64_t beside_ticks;  // the begin of a call that is recorded beside (session/memory_sharers.h)
 };
 
 // On pages of its own that fork zeroes, of this library: what is read when tracing has ended (stop_tracing) must not lie in
@@ -191,14 +193,14 @@ extern __thread Thread *t_thread;
 extern __thread Context *t_context;
 // The number of the region that the thread is in; 0: none (session/region.h).
 extern __thread uint64_t t_region;
-// Nonzero in a vfork child, which runs in this thread's memory; t_thread is in t_thread_before_vfork meanwhile.
+// Nonzero in a vfork child, which runs in this thread's memory: 1 in a child, 2 in a child's child, and so on. t_thread
+// is in t_thread_before_vfork meanwhile.
 extern __thread uint32_t t_vfork;
-// t_vfork of a child that has set a seccomp filter on itself: what it starts is untraced.
-constexpr uint32_t kConfinedVfork = 2;
+// t_vfork of the first child that has set a seccomp filter on itself, 0: none has. What it starts is untraced.
+extern __thread uint32_t t_vfork_confined;
 extern __thread Thread *t_thread_before_vfork;
-void begin_vfork_child();
-// In the parent, when its child has executed a program or ended: takes back what the child has taken and not given back.
-void end_vfork();
+// In the parent of a vfork child that has executed a program or ended: releases the pages that it has not given back.
+void give_back_childs_pages();
 // Pages that a vfork child takes from its parent's memory, or any other caller from its own; null without memory. A child
 // that executes a program has no time to give them back.
 void *take_pages_to_execute(size_t bytes);
@@ -248,6 +250,8 @@ void start_session(char **argv, State from = State::kNew);
 
 // A Thread without a segment. Call with the table lock held, or before any thread runs.
 Thread *new_thread();
+// A Thread for a task that is about to begin, with a segment where one can be had. Call with the table lock held.
+Thread *take_thread();
 // Makes room for `slots` in the thread's segment, by more pages or by sealing and emptying it. False when neither is
 // possible.
 bool make_room(Thread *t, uint32_t slots);
@@ -278,5 +282,9 @@ void write_process_identity(Writer &out, bool same);
 
 // Takes the locks around fork (pthread_atfork); once a process. The handlers do nothing before the session starts.
 void register_fork_handlers();
+// The same around a fork that calls no handlers. Signals are blocked in between.
+void hold_for_fork();
+void let_go_in_parent();
+void let_go_in_child();
 
 }  // namespace tailrace

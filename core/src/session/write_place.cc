@@ -1,6 +1,7 @@
 // See session/write_place.h.
 #include "session/write_place.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "base/sys.h"
@@ -41,9 +42,9 @@ void WritePlace::look(int fd, int flags) {
   if (!f || !is_seekable(f)) return;
   appends_ = (f->append && !(flags & kNoAppend)) || (flags & kAppend);
   if (at_ != kHere) {
-    if (appends_) end_before_ = size_of_file(fd);
+    if (appends_) expect_at(size_of_file(fd));
   } else if (pending_ || is_contended(f)) {
-    end_before_ = end_of_writing(f, fd, appends_);
+    expect_at(end_of_writing(f, fd, appends_));
   }
 }
 
@@ -51,11 +52,30 @@ int64_t WritePlace::after(OpenFile *f, int fd, int64_t moved) const {
   if (at_ == kNowhere || (at_ == kHere && !is_seekable(f))) return -1;
   if (at_ == kHere) {
     if (position_is_own(f) && !appends_) return f->position.fetch_add(moved, std::memory_order_relaxed);
-    return begin_of_written(f, fd, moved, end_before_, !pending_);
+    return begin_of_written(f, fd, moved, end_before(), !pending_);
   }
   if (!appends_ || moved == 0) return at_;
   // A positioned call leaves the position alone.
-  return end_before_ >= 0 && size_of_file(fd) - moved == end_before_ ? end_before_ : -1;
+  return knows_end_ && size_of_file(fd) - moved == end_before_ ? end_before_ : -1;
+}
+
+void WritePlace::look_beside(int fd, int flags) {
+  if (at_ == kNowhere) return;
+  const long mode = sys::call(SYS_fcntl, fd, F_GETFL);
+  if (mode < 0) return;
+  appends_ = ((mode & O_APPEND) && !(flags & kNoAppend)) || (flags & kAppend);
+  if (appends_) {
+    expect_at(size_of_file(fd));
+  } else if (at_ == kHere) {
+    expect_at(sys::lseek(fd, 0, SEEK_CUR));
+  }
+}
+
+int64_t WritePlace::after_beside(int fd, int64_t moved) const {
+  if (at_ >= 0 && (!appends_ || moved == 0)) return at_;
+  if (!knows_end_) return -1;
+  const int64_t now = at_ == kHere ? sys::lseek(fd, 0, SEEK_CUR) : size_of_file(fd);
+  return now >= 0 && now - moved == end_before_ ? end_before_ : -1;
 }
 
 }  // namespace tailrace

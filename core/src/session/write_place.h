@@ -24,6 +24,7 @@ class WritePlace {
   __attribute__((always_inline))
   WritePlace(const Call &call, int fd, int64_t at = kHere, int flags = 0, bool pending = false)
       : at_(at), pending_(pending) {
+    if (!call && is_recorded(call)) look_beside(fd, flags);
     if (!call) return;
     const OpenFile *f = known_file_of(fd);
     const bool is_told = at == kHere ? f && position_is_own(f) : f && !f->append;
@@ -31,13 +32,19 @@ class WritePlace {
   }
   // After it: where its first byte lies, -1 if that is not known.
   int64_t after(OpenFile *f, int fd, int64_t moved) const;
+  // The same of a task that records beside (session/memory_sharers.h): its descriptors are not those of the table.
+  int64_t after_beside(int fd, int64_t moved) const;
 
  private:
   void look(int fd, int flags);
+  void look_beside(int fd, int flags);
+  void expect_at(int64_t end) { knows_end_ = end >= 0, end_before_ = end; }
+  int64_t end_before() const { return knows_end_ ? end_before_ : -1; }
 
-  int64_t at_ = kNowhere;
-  bool pending_ = false, appends_ = false;
-  int64_t end_before_ = -1;  // where the call should write; -1: not known
+  // All zero without a call, so that tables of them are filled by nobody.
+  int64_t at_ = 0;
+  bool pending_ = false, appends_ = false, knows_end_ = false;
+  int64_t end_before_ = 0;  // where the call should write
 };
 
 // Whether another process or thread may write through the same open file.

@@ -74,8 +74,7 @@ bool find_socket(struct sockaddr_un &to) {
 }  // namespace
 
 void ask_to_follow(FollowKind kind, const Program &program, string_view tags) {
-  if (g_session.environment[Setting::TAILRACE_UNSEEN] != kFollowAll) return;
-  if (!program.path() || !is_followable(program.obstacle(), program.path())) return;
+  if (!program.is_to_be_followed()) return;
   // A filter of the program's may end it for one of these calls, which examine_filter() does not look at.
   if (g_session.filters.load(std::memory_order_relaxed) > 0) return;
   struct sockaddr_un to {};

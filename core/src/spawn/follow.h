@@ -1,4 +1,4 @@
-// Asks the launcher to follow a program that can't be preloaded, before it is started (format/follow_request.h).
+// Asks the launcher to follow a program that is to be followed, before it is started (format/follow_request.h).
 #pragma once
 
 #include "format/follow_request.h"

@@ -6,11 +6,13 @@
 
 #include "base/checked_memory.h"
 #include "base/sys.h"
+#include "format/follow_request.h"
 #include "session/container_start.h"
 #include "session/files.h"
 #include "session/ledger.h"
 #include "session/own_descriptors.h"
 #include "session/segment_file.h"
+#include "spawn/library_access.h"
 
 namespace tailrace {
 
@@ -19,7 +21,7 @@ constexpr size_t kEntriesAtOnce = 16;  // the thread may have a small stack
 bool is_injecting() {
   // Starts the session, except in a vfork child, in which nothing may be changed.
   if (!t_vfork) enter();
-  if (t_vfork == kConfinedVfork) return false;
+  if (t_vfork_confined) return false;
   return g_session.state.load(std::memory_order_acquire) == State::kOn;
 }
 
@@ -156,15 +158,6 @@ bool is_executable(const char *path) {
 
 }  // namespace
 
-// In a chroot or another mount namespace the library may be missing, and the dynamic linker would complain on stderr.
-static bool library_exists() {
-  struct statx s;
-  string_view path = g_session.environment.preload;
-  // The dynamic linker searches for a bare name. Copies of settings are terminated.
-  if (path.find('/') == string_view::npos) return true;
-  return sys::statx(AT_FDCWD, path.data(), AT_STATX_DONT_SYNC, STATX_TYPE, &s) == 0;
-}
-
 // Whether TAILRACE_UNTRACED has the program. By identity, since a program has many names: links, and views of a package
 // manager.
 static bool is_left_out(const char *path) {
@@ -198,17 +191,26 @@ static bool has_room_to_preload() {
 
 Program::Program(const char *path, char *const *environment) : path_(path && reads_as_string(path) ? path : nullptr) {
   int64_t bytes_read = 0;
-  if (path_ && is_left_out(path_)) {
-    obstacle_ = Obstacle::kLeftOut;
-  } else if (path_) {
-    with_own_look([&] { obstacle_ = find_obstacle(path_, bytes_read); });
+  if (path_) {
+    const StartEnvironment &chosen = g_session.environment;
+    const FollowChoice follow{chosen[Setting::TAILRACE_UNSEEN] == kFollowAll, chosen[Setting::TAILRACE_FOLLOW]};
+    const bool is_out = is_left_out(path_);
+    ProgramLook look{Obstacle::kLeftOut};
+    if (!is_out) with_own_look([&] { look = look_at_program(path_, bytes_read); });
+    obstacle_ = look.obstacle;
+    is_to_be_followed_ = follow.is_any() && follow.wants(path_, look);
   }
   count_own(bytes_read, 0);
   // An obstacle of the program's own, such as setuid, takes precedence over settings that the caller has removed.
   bool wanted = is_wanted_in(g_session.environment, environment);
   if (!wanted && obstacle_ == Obstacle::kNone) obstacle_ = Obstacle::kDropped;
   if (obstacle_ == Obstacle::kNone && !has_room_to_preload()) obstacle_ = Obstacle::kSmallStack;
-  carries_ = wanted && library_exists() && !breaks(obstacle_);
+  carries_ = wanted && !breaks(obstacle_);
+  // Asked last, since it costs system calls.
+  const Obstacle of_library = carries_ ? library_obstacle() : Obstacle::kNone;
+  if (of_library == Obstacle::kNone) return;
+  carries_ = false;
+  if (obstacle_ == Obstacle::kNone) obstacle_ = of_library;
 }
 
 bool Program::leave_out_settings() {

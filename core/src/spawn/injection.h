@@ -71,6 +71,8 @@ class Program {
   Obstacle obstacle() const { return obstacle_; }
   // Before an execve by this process, which may have become a user without a place for records.
   void look_for_place();
+  // Whether the user wants it followed from outside. Then the library in it, if it is there, stays passive.
+  bool is_to_be_followed() const { return is_to_be_followed_; }
   // False where the library is out of reach or would break the program, and for programs in TAILRACE_UNTRACED.
   bool carries_preload() const { return carries_; }
   // After E2BIG: it goes without the settings. False where it has none.
@@ -86,6 +88,7 @@ class Program {
   const char *path_;
   Obstacle obstacle_ = Obstacle::kNone;
   bool carries_;
+  bool is_to_be_followed_ = false;
 };
 
 // Where execvp would find `file`, in `out`; or `file` itself. PATH is the caller's.

@@ -168,7 +168,7 @@ TEST(Filter, TheyAreCountedAsTheKernelCounts) {
     if (line.rfind("Seccomp_filters:", 0) == 0) expected = line.substr(17);
   }
   long bytes = 0;
-  EXPECT_EQ(count_filters(bytes), std::stol(expected));
+  EXPECT_EQ(read_thread_status(bytes).filters, std::stol(expected));
   EXPECT_GT(bytes, 500);
 }
 
