@@ -181,9 +181,14 @@ std::string batch_job(int depth) {
   return "";
 }
 
-// As the run has them (format/host_description.cc).
-std::vector<Mount> recorded_mounts() {
-  std::vector<Mount> found = mounts("/proc/self/mountinfo");
+// As the run has them (format/host_description.cc). None without /proc: readers know such a host as one without mounts.
+std::optional<std::vector<Mount>> recorded_mounts() {
+  std::vector<Mount> found;
+  try {
+    found = mounts("/proc/self/mountinfo");
+  } catch (const Fault &) {
+    return std::nullopt;
+  }
   const NameHasher &hasher = name_hasher();
   if (!hasher.is_on()) return found;
   for (Mount &mount : found) {
@@ -195,11 +200,21 @@ std::vector<Mount> recorded_mounts() {
   return found;
 }
 
+std::string mount_list(const std::vector<Mount> &mounted, int depth) {
+  std::vector<std::string> found;
+  for (const Mount &mount : mounted) {
+    Object one(depth + 1);
+    for (const auto &[name, field] : kMountFields) one.string(name, mount.*field);
+    found.push_back(one.end());
+  }
+  return list(found, depth);
+}
+
 // What other runs on this host may have described already.
 struct Here {
   std::string host = HostName().c_str();
   std::optional<std::string> boot = boot_id();
-  std::vector<Mount> mounted = recorded_mounts();
+  std::optional<std::vector<Mount>> mounted = recorded_mounts();
 };
 
 // By which readers find what is hashed in the run, and the run's own files among it.
@@ -218,12 +233,6 @@ Object described(const std::string &directory, const Describing &run, const Here
   cpu.member("count", std::to_string(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))));
   versions.string("tailrace", TAILRACE_VERSION);
   if (!run.python_version.empty()) versions.string("python", run.python_version);
-  std::vector<std::string> found;
-  for (const Mount &mount : here.mounted) {
-    Object one(depth + 2);
-    for (const auto &[name, field] : kMountFields) one.string(name, mount.*field);
-    found.push_back(one.end());
-  }
   const auto clock = clock_error_ns();
   Object out(depth);
   out.string("run_id", random_id()).string("created", now()).member("command", list(redacted(run.command), depth + 1));
@@ -234,7 +243,7 @@ Object described(const std::string &directory, const Describing &run, const Here
   here.boot ? out.string("boot_id", *here.boot) : out.member("boot_id", "null");
   out.member("cpu", cpu.end()).member("clock_error_ns", clock ? std::to_string(*clock) : "null");
   out.member("versions", versions.end());
-  if (with_mounts) out.member("mounts", list(found, depth + 1));
+  if (with_mounts && here.mounted) out.member("mounts", mount_list(*here.mounted, depth + 1));
   // So that a later command on this node finds the journals without the setting.
   const std::string chosen = journal_directory(nullptr);
   if (chosen != default_journal_directory() && !hasher.is_on()) out.string("journal_dir", chosen);

@@ -6,12 +6,14 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <limits.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <initializer_list>
 
@@ -48,11 +50,13 @@ struct Path {
   }
 };
 
-// The directory of this file, wherever a link to it is.
+// The directory of this file, wherever a link to it is. Without /proc (a chroot) by the name that was executed.
 Path own_directory() {
   Path path;
   const ssize_t n = ::readlink("/proc/self/exe", path.text, sizeof path.text - 1);
   path.text[n > 0 ? n : 0] = 0;
+  const auto *executed = reinterpret_cast<const char *>(::getauxval(AT_EXECFN));
+  if (n <= 0 && (executed == nullptr || ::realpath(executed, path.text) == nullptr)) path.text[0] = 0;
   path.up();
   return path;
 }

@@ -56,6 +56,15 @@ def test_another_place_is_used_where_the_default_is_unusable(tmp_path: Path, mou
 
 
 @MOUNTS
+def test_without_proc_a_command_is_recorded_all_the_same(tmp_path: Path) -> None:
+    done = in_namespace(tmp_path, "umount -l /proc; ", FILES)
+    assert done.returncode == 0, done.stderr
+    seen = read_run(tmp_path / "run")
+    for name in ("copied", "killed", "last", "again"):
+        assert seen.written(tmp_path / name) == (tmp_path / name).stat().st_size, name
+
+
+@MOUNTS
 def test_the_users_own_temporary_directory_comes_before_the_run(tmp_path: Path) -> None:
     users = "mkdir -p /run/user; mount -t tmpfs none /run/user; mkdir -m 700 /run/user/0; "
     done = in_namespace(tmp_path, TAKEN + users, f"ls /run/user/0/tailrace-0/*/*.tj | wc -l >&2; {FILES}")
