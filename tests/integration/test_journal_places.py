@@ -56,6 +56,18 @@ def test_another_place_is_used_where_the_default_is_unusable(tmp_path: Path, mou
 
 
 @MOUNTS
+def test_nothing_is_lost_where_a_file_system_is_mounted_over_the_place(tmp_path: Path) -> None:
+    covered = f"bash -c 'cp given before; echo x > kept; {EMPTY}kill -9 $$'; "
+    done = in_namespace(tmp_path, WITHOUT_USERS, covered + FILES)
+    assert "nothing lost" in done.stderr and "removed" not in done.stderr, done.stderr
+    seen = read_run(tmp_path / "run")
+    for name in ("before", "kept", "copied", "killed", "last", "again"):
+        assert seen.written(tmp_path / name) == (tmp_path / name).stat().st_size, name
+    programs = [Path(event["args"]["argv"][0]).name for event in seen.named("start")]
+    assert programs.count("mount") == 1
+
+
+@MOUNTS
 def test_without_proc_a_command_is_recorded_all_the_same(tmp_path: Path) -> None:
     done = in_namespace(tmp_path, "umount -l /proc; ", FILES)
     assert done.returncode == 0, done.stderr

@@ -78,6 +78,15 @@ def test_of_a_killed_process_the_run_says_that_its_journal_was_removed(
     assert "journals were removed while processes ran" in " ".join(said.split())
 
 
+def test_of_a_killed_process_whose_journal_is_at_another_path_nothing_is_lost(
+    run_traced: TracedCommand, program: Callable[[str], Path], place: Path
+) -> None:
+    done = run_traced(program("removed"), "kill", COUNT, 9000, f"{moved(place)}; sleep 0.5", options=(), check=False)
+    assert written(run_traced.run, run_traced.work / "data") == COUNT
+    assert "removed" not in done.stderr and "LOST" not in done.stderr
+    assert not list(place.glob("*/*/*.tj"))
+
+
 def test_processes_that_begin_after_the_removal_are_served_again(
     run_traced: TracedCommand, program: Callable[[str], Path], place: Path
 ) -> None:

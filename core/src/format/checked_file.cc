@@ -15,6 +15,11 @@ int open_regular(const char *path, int flags, int directory) {
   return -EINVAL;
 }
 
+int open_directory(int parent, const char *name) {
+  return static_cast<int>(
+      sys::call(SYS_openat, parent, sys::pointer(name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0));
+}
+
 bool is_owned_by(int fd, unsigned uid) {
   struct statx s;
   return sys::statx(fd, "", AT_EMPTY_PATH, STATX_UID, &s) == 0 && s.stx_uid == uid;

@@ -9,6 +9,8 @@ namespace tailrace {
 // Opens a regular file: no link is followed, and a pipe does not wait for its other end. `directory`: the descriptor that
 // a relative path begins at. A file that is made (O_CREAT) is its user's alone. Returns -errno; -EINVAL: no regular file.
 int open_regular(const char *path, int flags, int directory = AT_FDCWD);
+// Opens a directory, no link to one.
+int open_directory(int parent, const char *name);
 bool is_owned_by(int fd, unsigned uid);
 // Whether the open file has lost its name: its user, or another sealer, has removed it.
 bool is_unlinked(int fd);

@@ -51,6 +51,18 @@ bool find_bell(string_view name, size_t &bell) {
   return true;
 }
 
+// Out of the way of the numbers that programs choose.
+int moved_up(int fd) {
+  int high = fd < 0 ? fd : high_descriptor(fd);
+  if (high >= 0) sys::close(fd);
+  return high >= 0 ? high : fd;
+}
+
+void close_if_open(int &fd) {
+  if (fd >= 0) sys::close(fd);
+  fd = -1;
+}
+
 }  // namespace
 
 // What a pass found handed over, to be sealed in the order of time.
@@ -89,7 +101,10 @@ NodeSealer::NodeSealer(string_view directory, string_view trace_directory)
   sealing_.cancel_by(&stopping_);
 }
 
-NodeSealer::~NodeSealer() { drop_board(); }
+NodeSealer::~NodeSealer() {
+  drop_board();
+  close_if_open(covered_);
+}
 
 void NodeSealer::write_board(const void *member, size_t bytes) {
   long at = static_cast<const char *>(member) - reinterpret_cast<const char *>(&written_);
@@ -135,9 +150,10 @@ int NodeSealer::open_board() {
     sys::close(fd);
     return status;
   }
-  int high = high_descriptor(fd);
-  if (high >= 0) sys::close(fd);
-  board_ = high >= 0 ? high : fd;
+  board_ = moved_up(fd);
+  w.truncate(0);
+  w << slice(string_view(directory_), 0, string_view(directory_).rfind('/'));
+  users_ = moved_up(sys::open(w.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
   mark_host(directory_);
   written_.version = kJournalVersion;
   set_room();
@@ -160,10 +176,23 @@ void NodeSealer::drop_board() {
   say_no_sealer();
   char path[2200];
   Writer w(path, sizeof path);
-  w << string_view(directory_) << '/' << kBoardName;
-  if (!is_unlinked(board_)) sys::unlink(w.c_str());
-  sys::close(board_);
-  board_ = -1;
+  w << string_view(key()) << '/' << kBoardName;
+  // By the descriptor: the path may lead to another sealer's.
+  if (is_board_in(key(), users_)) sys::call(SYS_unlinkat, users_, sys::pointer(w.c_str()), 0);
+  close_if_open(board_);
+  close_if_open(users_);
+}
+
+bool NodeSealer::is_board_in(string_view directory, int parent) const {
+  char path[2200];
+  Writer w(path, sizeof path);
+  w << directory << '/' << kBoardName;
+  struct statx own, named;
+  int status = sys::statx(parent, w.c_str(), AT_SYMLINK_NOFOLLOW, STATX_INO, &named);
+  if (status < 0) return status != -ENOENT && status != -ENOTDIR;
+  if (sys::statx(board_, "", AT_EMPTY_PATH, STATX_INO, &own) < 0) return true;
+  return own.stx_ino == named.stx_ino && own.stx_dev_major == named.stx_dev_major &&
+         own.stx_dev_minor == named.stx_dev_minor;
 }
 
 void NodeSealer::beat() {
@@ -269,7 +298,7 @@ bool NodeSealer::pass() {
     return false;
   }
   memset(pending_, 0, sizeof pending_);
-  int directory = sys::open(directory_, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  int directory = open_directory(users_, key());
   if (directory < 0) return false;
   auto *work = static_cast<Work *>(malloc(sizeof(Work)));
   bool busy = false;
@@ -308,11 +337,16 @@ void NodeSealer::pause(uint64_t ns) {
   sys::call(SYS_futex, sys::pointer(&stopping_), FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 0, sys::pointer(&t));
 }
 
-// Its lock is ours, so that no other sealer took it down. The next one is put up where later processes look for it.
+// Its lock is ours, so that no other sealer took it down. The next one is put up where later processes look for it. A
+// place over which a file system was mounted is still there, and sealed at the end.
 void NodeSealer::notice_removal() {
-  if (!holds_board() || !is_unlinked(board_)) return;
-  ++result_.removed;
-  sealing_.note_removed_journals();
+  if (!holds_board() || is_board_in(string_view(directory_), AT_FDCWD)) return;
+  if (covered_ < 0 && is_board_in(key(), users_)) {
+    covered_ = high_descriptor(users_);
+  } else {
+    ++result_.removed;
+    sealing_.note_removed_journals();
+  }
   drop_board();
 }
 
@@ -351,6 +385,8 @@ int NodeSealer::seal_dead(const char *directory) {
     pass();
     drop_board();
   }
+  if (covered_ >= 0) sealing_.seal_dead_in(covered_, key());
+  close_if_open(covered_);
   int status = sealing_.seal_dead(directory);
   sealing_.end_account();
   processor_ns_ += processor_time_ns() - before;

@@ -49,6 +49,9 @@ class NodeSealer {
   int open_board();
   bool holds_board() const { return board_ >= 0; }
   void drop_board();
+  bool is_board_in(string_view directory, int parent) const;
+  // The last part of the path.
+  const char *key() const { return directory_ + string_view(directory_).rfind('/') + 1; }
   void notice_removal();
   void say_no_sealer();
   void beat();
@@ -70,6 +73,8 @@ class NodeSealer {
   Sealing sealing_;
   UnmappedJournals unmapped_;  // in directory_; a later pass looks at them again, so that none waits
   int board_ = -1;
+  int users_ = -1;               // the directory above directory_, with the board
+  int covered_ = -1;             // the one of an earlier board, whose path leads elsewhere by now
   SealerBoard written_;          // what the board has of ours
   uint32_t bells_[kBells] = {};  // as of the last pass
   bool pending_[kBells] = {};

@@ -301,11 +301,6 @@ void Sealing::count(Outcome outcome) {
 
 namespace {
 
-int open_directory(int parent, const char *name) {
-  return static_cast<int>(
-      sys::call(SYS_openat, parent, sys::pointer(name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0));
-}
-
 // Opens the directory that contains `directory`, which must be the user's or root's. A user may put a link or another
 // directory in the place of his own, so that all that follows goes by descriptors. `name`: the last part of the path.
 int open_parent(const char *directory, unsigned uid, const char **name) {
@@ -416,6 +411,10 @@ int Sealing::seal_dead(const char *directory) {
   int status = is_ready() ? seal_all(directory, sys::geteuid(), seal_announced) : -ENOMEM;
   node_file_.add_to_manifest();
   return status;
+}
+
+void Sealing::seal_dead_in(int parent, const char *name) {
+  if (is_ready()) seal_in(parent, name, sys::geteuid(), [](int, string_view) {});
 }
 
 int seal_dead_journals(const char *directory, SealedJournals &result, string_view trace_directory) {

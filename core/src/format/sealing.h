@@ -36,6 +36,9 @@ class Sealing {
   // The journals of all dead processes in the directory, which must be this user's, and of those that changed their user.
   int seal_dead(const char *directory);
 
+  // Those in a directory of this user's that has lost its path.
+  void seal_dead_in(int parent, const char *name);
+
   // Below, `directory` is a descriptor of a checked directory, whose path may lead elsewhere by now.
   // `first`: of an earlier look at the name, if any; with kUnmapped the next look needs it.
   Outcome look(int directory, const char *name, unsigned uid, Look how, FirstLook &first,
