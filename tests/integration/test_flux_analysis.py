@@ -15,6 +15,10 @@ pytest.importorskip("distributed", reason="Dask workers in Flux need Dask: pip i
 pytest.importorskip("cryptography", reason="Dask workers in Flux need cryptography: pip install 'tailrace[flux]'")
 
 
+INTERRUPTIBLE = ["env", "--default-signal=INT"]
+"""Tests that run in the background ignore SIGINT."""
+
+
 @pytest.fixture
 def recorded(tmp_path, cli):
     """A run of two stages."""
@@ -28,7 +32,7 @@ def recorded(tmp_path, cli):
 
 def report(instance, *words, **options):
     """`tailrace report WORDS...` as a process in the instance."""
-    command = [*TAILRACE, "report", *map(str, words)]
+    command = [*INTERRUPTIBLE, *TAILRACE, "report", *map(str, words)]
     return subprocess.Popen(
         command, env=instance.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
     )
@@ -73,7 +77,7 @@ with analysis.cluster(1, sys.argv[1]) as client:
 
 def in_a_cluster(instance, scratch, rest):
     """A process that has computed something in a cluster, and does `rest` now."""
-    command = [sys.executable, "-c", IN_A_CLUSTER.format(rest=rest), str(scratch)]
+    command = [*INTERRUPTIBLE, sys.executable, "-c", IN_A_CLUSTER.format(rest=rest), str(scratch)]
     process = subprocess.Popen(command, env=instance.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     first = process.stdout.readline()
     assert first == "42\n", process.communicate(timeout=120)[1]

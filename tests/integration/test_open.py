@@ -33,7 +33,17 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subproces
     story.read("/d/a", stage="use", task="u1", pid=2)
     folder = tmp_path_factory.mktemp("open")
     run = on_disk(story.run(), folder / "run")
-    command = [sys.executable, "-m", "tailrace.cli.main", "open", str(run.path), "--no-browser"]
+    # Tests that run in the background ignore SIGINT.
+    command = [
+        "env",
+        "--default-signal=INT",
+        sys.executable,
+        "-m",
+        "tailrace.cli.main",
+        "open",
+        str(run.path),
+        "--no-browser",
+    ]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(folder)}
     )
