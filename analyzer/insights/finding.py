@@ -4,7 +4,7 @@
 
 A rule is a file of findings/; tools/findings_docs.py makes the documentation's table from the rules.
 
-Invariants: a finding has a title that says what, how much and where, advice, and the query that shows its events.
+Invariants: a finding has a title that says what, how much and where, advice, and a query that shows its data.
 Texts hold names as the trace has them, unescaped; in a query a name is quoted for the shell, and `*`, `?` and `[` in
 it are literal.
 """
@@ -115,8 +115,8 @@ class Rule:
 
     kind: its name; about: as in `Finding`; title: what is found, in one line; definition: one paragraph;
     advice: what to do about it; source: the paper, tool, manual page or reasoning behind it; query: a template of the
-    command that shows the events, with {run} and the keys of `Match.names`; find: the function that finds it;
-    thresholds: all of them must be reached.
+    command, or expression of Python, that shows it, with {run} and the keys of `Match.names`; find: the function that
+    finds it; thresholds: all of them must be reached.
     """
 
     kind: str

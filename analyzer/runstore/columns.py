@@ -276,7 +276,7 @@ TABLES = {
             "about": _text("failure, race, order, time, space, note, quality"),
             "title": _text("what, how much and where", "drop"),
             "advice": _text("what to do", "drop"),
-            "query": _text("command that shows it", "drop"),
+            "query": _text("command, or line of Python, that shows it", "drop"),
             "cost_ns": _int(NS, "time that it costs; 0: not known"),
             "cost_bytes": _int(BYTES, "bytes that it costs; 0: not known"),
             "estimate": Column(FLAG, "", "whether the time is an estimate"),
