@@ -41,6 +41,7 @@ constexpr string_view kFieldTexts[] = {
     ",\"untraced\":\"too_long\"",
     ",\"untraced\":\"small_stack\"",
     ",\"untraced\":\"confined\"",
+    ",\"untraced\":\"no_place\"",
     ",\"untraced\":\"unreachable\"",
     ",\"untraced\":\"unreadable\"",
 };
