@@ -43,7 +43,7 @@ def packages() -> dict[str, Path]:
 
 
 def make_tree() -> None:
-    """Makes the links. Of a package that contains others only the files are linked."""
+    """Makes the links. Of a package that contains others the files are linked, and its own packages."""
     shutil.rmtree(TREE, ignore_errors=True)
     TREE.mkdir(parents=True)
     (TREE / "sitecustomize.py").write_text(SITECUSTOMIZE)
@@ -52,8 +52,9 @@ def make_tree() -> None:
         place = TREE / package
         if any(other.startswith(f"{package}/") for other in table):
             place.mkdir()
-            for file in filter(Path.is_file, folder.iterdir()):
-                (place / file.name).symlink_to(file)
+            for entry in folder.iterdir():
+                if entry.is_file() or ((entry / "__init__.py").exists() and f"{package}/{entry.name}" not in table):
+                    (place / entry.name).symlink_to(entry)
         else:
             place.symlink_to(folder)
 
