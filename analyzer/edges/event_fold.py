@@ -30,7 +30,7 @@ from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.types import Ints, Objects
 
 SYNONYMS = {
-    **dict.fromkeys(("clone", "posix_spawnp"), "fork"),
+    "posix_spawnp": "fork",
     **{f"{name}64": name for name in ("creat", "fopen", "freopen", "open", "openat")},
 }
 """Other tracers' names of calls -> the name of the equivalent hook."""

@@ -66,7 +66,7 @@ def test_every_field_of_an_event(tmp_path: Path) -> None:
         "job": "j",
         "rank": "0",
         "region": "main",
-        **dict.fromkeys(["span", "last", "followed", "placed", "unaligned", "sizes", "durs", "pieces"]),
+        **dict.fromkeys(["span", "last", "followed", "placed", "unaligned", "sizes", "durs", "pieces", "ahead"]),
         **dict.fromkeys(["ranks", "dims", "points", "selection", "blocks", "slab", "transfer"]),
         **dict.fromkeys(["category", "kind", "region_id", "parent_id", "epoch", "step", "keys", "open"]),
         "lines": 1,
