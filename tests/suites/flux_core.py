@@ -11,22 +11,20 @@ tailrace-jobtap.so with `jobs = "all"`, and its shells find tailrace-shell.so as
 these variables when they begin, so the copy's `sharness.d` has one more file, which sets them. The column `processes`
 says how many left a trace, so that a file in which nothing was traced shows as such.
 
-A file whose results differ is run again in both ways, up to `--rounds` times: what differs each time is named, and what
-differs once depends on the moment. The exit code is 1 if something is named.
+How the two are compared: `results.py`. The exit code is 1 if something differs each time.
 """
 
 import argparse
-import os
-import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
+
+from results import TAP, Results, Unit, environment, parsed, run_words, table
 
 from tailrace.flux.paths import MISSING, PARTS, user_settings
 
@@ -54,30 +52,6 @@ t3100-flux-in-flux t3200-instance-restart
 TIMEOUT_S = 1800
 _SETTINGS = "SUITE_SETTINGS"
 _PROGRAM = "t/job-manager/list-jobs"
-_RESULT = re.compile(r"^(ok|not ok) (\d+) - (.*?)( # (?:skip|TODO).*)?$", re.MULTILINE)
-_FOREIGN = ("FLUX_", "TAILRACE_", "LD_PRELOAD", "SLURM_", "PMI_", "PMIX_", "PYTHON", "VIRTUAL_ENV")
-
-
-@dataclass
-class Results:
-    """Of one file: its tests ("7 title" -> ok, not ok, skipped), how it ended, how many processes were traced."""
-
-    tests: dict[str, str] = field(default_factory=dict)
-    end: str = ""
-    traced: int = 0
-
-    def count(self, result: str) -> int:
-        """How many tests have this result."""
-        return sum(one == result for one in self.tests.values())
-
-    def differences(self, other: "Results") -> dict[str, str]:
-        """Test -> how it ended here and there."""
-        found = {
-            name: f"{self.tests.get(name, 'missing')}, traced {other.tests.get(name, 'missing')}"
-            for name in dict.fromkeys([*self.tests, *other.tests])
-            if self.tests.get(name) != other.tests.get(name)
-        }
-        return found if found or self.end == other.end else {"the file": f"{self.end}, traced {other.end}"}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -94,7 +68,8 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(MISSING)
     work = given.work or Path(tempfile.mkdtemp(prefix="flux-core-"))
     try:
-        return compare(copy_of(given.tree, work), work, names_in(given.tree, given.tests), given.rounds)
+        named = names_in(given.tree, given.tests)
+        return table("file", groups(copy_of(given.tree, work), work, named), given.rounds)
     finally:
         if given.work is None:
             shutil.rmtree(work)
@@ -116,53 +91,20 @@ def names_in(tree: Path, wanted: Sequence[str]) -> list[str]:
     return [name for name in there if (name.startswith(tuple(wanted)) if wanted else name in TESTS)]
 
 
-def compare(tests: Path, work: Path, names: Sequence[str], rounds: int) -> int:
-    """Runs each file untraced and traced. Prints a row for each, and in the end what differed each time."""
-    print(f"{'file':38}{'tests':>6}{'ok':>6}{'traced ok':>10}{'differ':>8}{'processes':>10}", flush=True)
-    named: dict[str, str] = {}
-    sums = [0, 0, 0, 0]
+def groups(tests: Path, work: Path, names: Sequence[str]) -> Iterator[tuple[str, list[Unit]]]:
+    """A row for each file."""
     for name in names:
-        plain, traced = run(tests, name, None), run(tests, name, work)
-        lasting = plain.differences(traced)
-        for _ in range(1, rounds):
-            if lasting:
-                again = run(tests, name, None).differences(run(tests, name, work))
-                lasting = {test: how for test, how in lasting.items() if test in again}
-        named.update({f"{name}: {test}": how for test, how in lasting.items()})
-        row = [len(plain.tests), plain.count("ok"), traced.count("ok"), len(lasting)]
-        sums = [before + here for before, here in zip(sums, row, strict=True)]
-        print(f"{name:38}{row[0]:6}{row[1]:6}{row[2]:10}{row[3]:8}{traced.traced:10}", flush=True)
-    print(f"{f'{len(names)} files':38}{sums[0]:6}{sums[1]:6}{sums[2]:10}{sums[3]:8}")
-    for test, how in named.items():
-        print(f"{test}: {how}")
-    return 1 if named else 0
+        yield name, [Unit("", partial(run, tests, name, work))]
 
 
-def run(tests: Path, name: str, traced: Path | None) -> Results:
-    """Runs a file in its folder; traced: the directory for the runs."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(_FOREIGN)}
-    environment["PATH"] = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
-    runs = traced / "runs" / name if traced else None
-    if traced and runs:
-        environment[_SETTINGS] = str(settings(traced, runs))
-    words = ["sh", f"./{name}.t"]
+def run(tests: Path, name: str, work: Path, traced: bool) -> Results:
+    """Runs a file in its folder; traced: with its runs below `work`."""
+    runs = work / "runs" / name
+    variables = {**environment(), **({_SETTINGS: str(settings(work, runs))} if traced else {})}
     output = tests / f"{name}.{'traced' if traced else 'plain'}.output"
-    with (
-        output.open("w") as log,
-        subprocess.Popen(
-            words, cwd=tests, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-        ) as process,
-    ):
-        try:
-            end = f"exit code {process.wait(TIMEOUT_S)}"
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            end = f"not over after {TIMEOUT_S} s"
-    text = output.read_text(errors="replace")
-    found = {
-        f"{number} {title}": "skipped" if note else result for result, number, title, note in _RESULT.findall(text)
-    }
-    return Results(found, end, sum(1 for _ in runs.glob("*/trace/*")) if runs else 0)
+    end = run_words(["sh", f"./{name}.t"], tests, variables, output, TIMEOUT_S)
+    found = parsed(TAP, output.read_text(errors="replace"))
+    return Results(found, end, sum(1 for _ in runs.glob("*/trace/*")) if traced else 0)
 
 
 def settings(work: Path, runs: Path) -> Path:
