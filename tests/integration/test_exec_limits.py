@@ -58,7 +58,5 @@ LIMITED = "ulimit -s {}; exec sh -c '/bin/cat given; /bin/echo \"$@\"; echo rc $
 @pytest.mark.parametrize("kib", [16, 24, 32, 64, 128])
 def test_a_limited_stack_is_enough_for_what_it_is_enough_untraced(harm: Harm, kib: int) -> None:
     done = harm("bash", "-c", LIMITED.format(kib, "a b c"))
-    named = any(
-        cause.endswith(ledger.OBSTACLES["small_stack"]) for cause in tailrace.open(done.run).coverage["cause"]
-    )
+    named = any(cause.endswith(ledger.OBSTACLES["small_stack"]) for cause in tailrace.open(done.run).coverage["cause"])
     assert named == (kib < 32)

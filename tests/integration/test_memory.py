@@ -47,7 +47,7 @@ def recorded_in_part(run: Path) -> bool:
     """The run says so, whatever share of the bytes is in the trace."""
     opened = tailrace.open(run)
     losses = opened.losses[["cause", "unit", "count"]].values.tolist()
-    said = [["gave_way", "processes", 1]] == losses and problems.LOSSES["gave_way"] in " ".join(opened.problems)
+    said = losses == [["gave_way", "processes", 1]] and problems.LOSSES["gave_way"] in " ".join(opened.problems)
     return said and ledger.GAVE_WAY in set(opened.coverage["cause_key"])
 
 

@@ -159,7 +159,10 @@ static pid_t by_vfork(unsigned how, int number, unsigned state) {
   if (pid != 0) return pid;
   switch (how % 4) {
     case 0: execv(words[0], words); _exit(98);
-    case 1: work(number, state); end_sharing(state); break;
+    case 1:
+      work(number, state);
+      end_sharing(state);
+      break;
     case 2:
       execv(g_missing, words);
       work(number, state);
@@ -215,7 +218,8 @@ static void by_shell(unsigned how, int number, unsigned state) {
   }
   FILE *pipe = popen(command, "r");
   if (pipe == NULL) fail("popen");
-  while (fread(got, 1, sizeof got, pipe) > 0);
+  while (fread(got, 1, sizeof got, pipe) > 0)
+    ;
   pclose(pipe);
 }
 
@@ -298,7 +302,8 @@ int main(int argc, char **argv) {
     start(number, next(&state));
     if (next(&state) % 3 == 0 && !g_is_ignored) wait_for_one(next(&state));
   }
-  while (wait_for_one(g_is_ignored ? 0 : next(&state)));
+  while (wait_for_one(g_is_ignored ? 0 : next(&state)))
+    ;
   printf("%ld %ld %ld\n", g_truth->written, g_truth->read, g_truth->started);
   return 0;
 }

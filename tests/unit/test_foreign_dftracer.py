@@ -104,9 +104,7 @@ def test_calls_have_the_meaning_that_ours_have() -> None:
     run = tailrace.open(DATA / "us")
     program = run.processes.set_index("pid").loc[fork["pid"]]
     assert (program["exe"], program["cwd"], program["argv"]) == ("prog", "/srv/example", ["./prog", "20"])
-    assert run.info()["read_bytes"] == sum(
-        row["size"] for row in rows if row["dir"] == "r" and row["size"] is not None
-    )
+    assert run.info()["read_bytes"] == sum(row["size"] for row in rows if row["dir"] == "r" and row["size"] is not None)
 
 
 def test_aggregated_events_stand_for_their_calls() -> None:

@@ -647,6 +647,8 @@ def test_a_link_that_another_user_made_is_not_followed(tmp_path: Path, nextflow:
     os.chown(trace, STRANGER, STRANGER, follow_symlinks=False)
     with pytest.raises(UsageError, match="can't be imported|can't read|nothing that can be imported"):
         imported(trace)
+
+
 def noted(nextflow: Path, rows: list[dict[str, Any]], stages: Sequence[tuple[str, str]] = ()) -> None:
     """What tailrace.config leaves of a run. rows: those of tasks, over what all have."""
     every = {"work": None, "cached": False, "inputs": [], "outputs": [], "after": []}

@@ -362,8 +362,8 @@ void Redactor::write(Writer &out, string_view argument, Put put) {
   }
   const Next next = mode_ == Redaction::kSecrets && !first_ ? announced_by(argument) : Next::kAny;
   const bool is_value = next_ == Next::kValue || next_ == Next::kHeader;
-  bool whole = mode_ == Redaction::kArguments ? !first_
-                                              : (is_value && !is_next_option(argument)) || is_private_key(argument);
+  bool whole =
+      mode_ == Redaction::kArguments ? !first_ : (is_value && !is_next_option(argument)) || is_private_key(argument);
   const bool behind_separator = next_ == Next::kSeparator && argument.size() > 1 && argument[0] == '=';
   next_ = next;
   first_ = false;
