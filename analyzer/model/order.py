@@ -16,7 +16,7 @@ A task may have a parent: it begins after the parent begins, and ends before the
 parent waits for all tasks inside it, and the tasks inside a waiting task have waited. A process that serves tasks of a
 manager, one after the other, orders none of them: another process may be given the next one.
 
-Invariants: only what holds in every schedule is an edge, but the program order of who waits in a loop. A command that
+Invariants: an edge holds in every schedule, except for the program order of a program that waits in a loop. A command that
 ended before its job (killed, or detached) did not wait for it. The messages of MPI are not recorded.
 """
 
@@ -265,7 +265,7 @@ class Order:
         yield edges_of(rows)
 
     def _stream_edges(self) -> Iterator[Edges]:
-        """First reads come after first writes, and last after last; what was in between is told by the calls alone."""
+        """First reads come after first writes, and last after last; only single calls order what was in between."""
         flows = dataflow.flow_table(self.m, "task")
         stream = self.m.versions.table["stream"].to_numpy()[flows["version"]]
         flows = flows[(flows["producer"] >= 0).to_numpy() & stream].reset_index(drop=True)

@@ -244,7 +244,7 @@ void add_header(Summary &summary, const Header &header) {
   summary.read_bytes = plus(summary.read_bytes, header.read);
   summary.written_bytes = plus(summary.written_bytes, header.written);
   for (const auto &[cause, count] : header.lost) {
-    // Of how many events nobody knows.
+    // How many events is not known.
     if (is_gave_way(cause)) {
       summary.gave_way += count;
     } else {

@@ -196,7 +196,7 @@ struct Plan {
     asked.ends_after = ended.has_value();
     asked.ended = ended.value_or(0);
     asked.lines = place("lines");
-    // What the ends of a copy are told by.
+    // The columns that tell the two ends of a copy apart.
     place("dir");
     if (std::find(columns.begin(), columns.end(), "offset") != columns.end()) place("offset2");
     if (std::find(columns.begin(), columns.end(), "offset2") != columns.end()) place("offset");

@@ -22,7 +22,7 @@ namespace {
 // aiocb64 is the same.
 using Request = struct aiocb;
 
-// A request that was made and whose result nobody has taken. Its descriptor may be closed meanwhile, and the number used
+// A request whose result the program has not taken yet. Its descriptor may be closed meanwhile, and the number used
 // again.
 struct Pending {
   std::atomic<const void *> request{nullptr};  // null: free
