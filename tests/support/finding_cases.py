@@ -154,7 +154,12 @@ def files() -> FakeRun:
     for path, size in (("/mid", 3 << 20), ("/log", 1 << 20), ("/tmp1", 2 << 20), ("/tmp2", 1 << 20)):
         story.create(path, task="make", stage="m")
         story.write(path, 0, size, task="make", stage="m")
-    for path in ("/tmp1", "/tmp2"):
+    story.create("/mid-journal", task="make", stage="m")
+    story.write("/mid-journal", 0, 1 << 20, task="make", stage="m")
+    story.create("/spill", task="make", stage="m")
+    story.write("/spill", 0, 1 << 20, task="make", stage="m")
+    story.read("/spill", 0, 1 << 20, task="make", stage="m")
+    for path in ("/tmp1", "/tmp2", "/mid-journal", "/spill"):
         story.event("unlink", path, task="make", stage="m")
     for _ in range(3):
         story.read("/mid", 0, 3 << 20, task="use", stage="u")
