@@ -331,9 +331,10 @@ def attributed(m: Model, level: str, classes: Sequence[str] = DEFAULT_CLASSES) -
     rows = flows.project(reads, writes, _files(m))
     unit, group = m.unit[first], activity[first]
     writer = rows["writer"].to_numpy()
-    rows["own"] = (writer >= 0) & (unit[rows["reader"]] == unit[writer])
+    known = np.maximum(writer, 0)
+    rows["own"] = (writer >= 0) & (unit[rows["reader"]] == unit[known])
     rows["consumer"] = group[rows["reader"]]
-    rows["producer"] = np.where(writer < 0, writer, group[writer])
+    rows["producer"] = np.where(writer < 0, writer, group[known])
     rows["file"] = m.versions.table["file"].to_numpy()[rows["version"]]
     return rows
 

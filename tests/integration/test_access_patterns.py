@@ -145,10 +145,10 @@ def test_accesses_are_those_that_strace_saw(
     assert answer.returncode == 0 and '"anywhere' not in answer.stderr
 
 
-@pytest.mark.parametrize("detail", ["full", "totals"])
-def test_calls_at_unknown_offsets_have_no_order(tmp_path: Path, detail: str) -> None:
+def test_calls_at_unknown_offsets_have_no_order(tmp_path: Path) -> None:
+    # Lines of totals have no offsets of what is written through an open file that processes share.
     commands = "seq 1000 > lines; cat lines lines > inherited"
-    words = ["run", "-q", "--detail", detail, "-o", "run", "--", "sh", "-c", commands]
+    words = ["run", "-q", "--detail", "totals", "-o", "run", "--", "sh", "-c", commands]
     subprocess.run([*TAILRACE, *words], cwd=tmp_path, check=True, timeout=120)
     found = {
         (Path(row["group"]).name, row["direction"]): row

@@ -80,7 +80,7 @@ def test_a_broken_description_is_named(cli: Cli, run_traced: TracedCommand, cont
     assert "run.json: it is not" in " ".join(cli("info", run_traced.run).stdout.split())
     assert "run.json: it is not" in " ".join(cli("report", run_traced.run).stdout.split())
     run_traced("true", check=False)
-    (run_traced.run / "run.json").write_text("{}")
+    (run_traced.run / "run.json").write_text('{"format": 1}')
     assert tailrace.open(run_traced.run).losses.empty
 
 

@@ -47,7 +47,7 @@ run(most("/bin/sh", "-c", "cat given > copied"), "/bin/sh", "-c", "cat given > c
 def test_a_command_line_that_just_fits_is_executed_and_its_program_named(harm: Harm, how: str) -> None:
     done = harm(sys.executable, "-c", FITS, how)
     causes = set(tailrace.open(done.run).coverage["cause"])
-    assert any(cause.endswith(ledger.OBSTACLES["too_long"]) for cause in causes), causes
+    assert any(cause.endswith(ledger.WORDS["too_long"]) for cause in causes), causes
     words = {event["args"].get("untraced") for event in done.seen.named("posix_spawn", "vfork", "execve")}
     assert "too_long" in words
 
@@ -55,8 +55,8 @@ def test_a_command_line_that_just_fits_is_executed_and_its_program_named(harm: H
 LIMITED = "ulimit -s {}; exec sh -c '/bin/cat given; /bin/echo \"$@\"; echo rc $?' x {}"
 
 
-@pytest.mark.parametrize("kib", [16, 24, 32, 64, 128])
+@pytest.mark.parametrize("kib", [24, 28, 32, 64, 128])
 def test_a_limited_stack_is_enough_for_what_it_is_enough_untraced(harm: Harm, kib: int) -> None:
     done = harm("bash", "-c", LIMITED.format(kib, "a b c"))
-    named = any(cause.endswith(ledger.OBSTACLES["small_stack"]) for cause in tailrace.open(done.run).coverage["cause"])
+    named = any(cause.endswith(ledger.WORDS["small_stack"]) for cause in tailrace.open(done.run).coverage["cause"])
     assert named == (kib < 32)

@@ -26,7 +26,6 @@ CLOSERS: list[Group] = [
     ("ends the process, and exit itself settles all", "exit abort"),
     ("puts an action on a list; it is done in a child, before it runs a program", r"posix_spawn_file_actions_\w+"),
     ("moves the process to another root or name space: descriptors stay", "unshare setns pivot_root"),
-    ("the same call by another name in a child, which begins with the table of its parent", "_Fork clone __clone"),
     ("writes into memory", "inet6_opt_finish"),
 ]
 
@@ -50,7 +49,7 @@ DESCRIPTORS: list[Group] = [
     ("waits", r"epoll_(p?wait|pwait2) __p?poll_chk __fdelt_(chk|warn) aio_suspend(64)?"),
     ("the state of a request; its result is taken by aio_return", "aio_(cancel|error)(64)? aio_init"),
     ("STREAMS, which Linux doesn't have: they fail", "getp?msg putp?msg"),
-    ("a mapping is counted when it is made", r"mincore m(un)?lock(all|2)? remap_file_pages"),
+    ("a mapping is counted when it is made", r"m(un)?lock(all|2)? remap_file_pages"),
     ("memory, and no file", r"p?madvise posix_madvise"),
     ("memory, and no file", r"process_\w+ pkey_\w+ (shm|msg|sem)(at|ctl|dt|get|rcv|snd|op|timedop)"),
     ("a name of a message queue is no path", "mq_unlink"),

@@ -151,17 +151,6 @@ void record_map(const Call &call, Fn fn, int fd, void *map, size_t n, int64_t at
   errno = saved;
 }
 
-constexpr int kTakesItsAddress = MAP_FIXED | 0x100000;  // MAP_FIXED_NOREPLACE, which old headers lack
-
-// Where there is no gap of that size, but for memory of ours in it, once more.
-template <class Real>
-void *map_for_program(void *address, size_t n, int flags, Real &&real) {
-  if (flags & kTakesItsAddress) make_way(address, n);
-  void *map = real();
-  if (__builtin_expect(map == MAP_FAILED, 0) && errno == ENOMEM && make_gap(n)) map = real();
-  return map;
-}
-
 int unmap(void *address, size_t n) {
   return for_programs_memory(address, n, Unmapped::kPassed,
                              [](void *begin, size_t bytes) { return REAL(munmap)(begin, bytes); });
@@ -253,18 +242,6 @@ TAILRACE_HOOK int msync(void *address, size_t n, int flags) {
   return ret;
 }
 
-// Where memory of ours is, the program has nothing to move.
-static void *remap(void *address, size_t n, size_t wanted, int flags, void *target) {
-  const own_memory::Range from = range_of(address, n ? n : 1);
-  if (own_memory::may_be_in(from.begin, from.end - from.begin) && !own_memory::next(from).is_empty()) {
-    errno = EFAULT;
-    return MAP_FAILED;
-  }
-  void *map = REAL(mremap)(address, n, wanted, flags, target);
-  const bool is_out_of_room = map == MAP_FAILED && errno == ENOMEM && (flags & MREMAP_MAYMOVE);
-  return is_out_of_room && make_gap(wanted) ? REAL(mremap)(address, n, wanted, flags, target) : map;
-}
-
 TAILRACE_HOOK void *mremap(void *address, size_t n, size_t wanted, int flags, ...) noexcept {
   va_list args;
   va_start(args, flags);
@@ -273,11 +250,11 @@ TAILRACE_HOOK void *mremap(void *address, size_t n, size_t wanted, int flags, ..
   auto begin = reinterpret_cast<uintptr_t>(address);
   NamedFile file;
   uint32_t i = 0;
-  if (flags & MREMAP_FIXED) make_way(target, wanted);
   Call call;
   Part part;
   if (call && any_mapping()) part = next_part(i, begin, begin + (n ? n : 1), file);
-  void *map = remap(address, n, wanted, flags, target);
+  auto real = [&] { return REAL(mremap)(address, n, wanted, flags, target); };
+  void *map = remap_for_program({address, n, wanted, flags, target}, real);
   if (!part.found || part.begin != begin) return map;
   bool failed = map == MAP_FAILED;
   Event e{Fn::f_mremap, 0, part.access, part.offset, wanted, result_of(failed ? -1 : 1)};

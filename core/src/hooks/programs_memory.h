@@ -3,6 +3,8 @@
 #pragma once
 
 #include <errno.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
 
 #include "session/give_way.h"
 #include "session/session.h"
@@ -39,6 +41,48 @@ int for_programs_memory(void *address, size_t n, Unmapped unmapped, Real &&real)
   }
   if (fails) errno = ENOMEM;
   return fails ? -1 : 0;
+}
+
+constexpr int kTakesItsAddress = MAP_FIXED | 0x100000;  // MAP_FIXED_NOREPLACE, which old headers lack
+
+// Where there is no gap of that size, but for memory of ours in it, once more.
+template <class Real>
+void *map_for_program(void *address, size_t n, int flags, Real &&real) {
+  if (flags & kTakesItsAddress) make_way(address, n);
+  void *map = real();
+  if (__builtin_expect(map == MAP_FAILED, 0) && errno == ENOMEM && make_gap(n)) map = real();
+  return map;
+}
+
+struct Remapping {
+  void *address;
+  size_t n, wanted;
+  int flags;
+  void *target;
+};
+
+// Where memory of ours is, the program has nothing to move.
+template <class Real>
+void *remap_for_program(const Remapping &r, Real &&real) {
+  if (r.flags & MREMAP_FIXED) make_way(r.target, r.wanted);
+  const own_memory::Range from = range_of(r.address, r.n ? r.n : 1);
+  if (own_memory::may_be_in(from.begin, from.end - from.begin) && !own_memory::next(from).is_empty()) {
+    errno = EFAULT;
+    return MAP_FAILED;
+  }
+  void *map = real();
+  const bool is_out_of_room = map == MAP_FAILED && errno == ENOMEM && (r.flags & MREMAP_MAYMOVE);
+  return is_out_of_room && make_gap(r.wanted) ? real() : map;
+}
+
+// Before shmat(2). The segment's size is the kernel's to tell.
+inline void make_way_for_segment(int id, const void *at) {
+  constexpr size_t kMost = size_t{1} << 40;
+  if (!at || !own_memory::may_be_in(reinterpret_cast<uintptr_t>(at), kMost)) return;
+  const int saved = errno;
+  struct shmid_ds about;
+  if (shmctl(id, IPC_STAT, &about) == 0) make_way(at, about.shm_segsz);
+  errno = saved;
 }
 
 }  // namespace tailrace

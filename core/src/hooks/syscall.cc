@@ -13,6 +13,7 @@
 
 #include "format/lock_kind.h"
 #include "hooks/hook_records.h"
+#include "hooks/programs_memory.h"
 #include "hooks/seccomp.h"
 #include "linker/real.h"
 #include "session/reserve.h"
@@ -221,27 +222,46 @@ long on_execveat(ARGUMENTS) {
                   fd_in(e));
 }
 
-// The numbers of the calls on memory are theirs to answer: they give way, and look around the core's memory.
-#define MEMORY_CALL(name, ...) \
-  long on_##name(ARGUMENTS) { return reinterpret_cast<long>(name(__VA_ARGS__)); }
-#define RANGE_CALL(name, ...) \
-  long on_##name(ARGUMENTS) { return name(__VA_ARGS__); }
+// Calls on memory give way, and look around the core's (hooks/programs_memory.h). They are not passed to the hooks of their
+// names: an allocator's own mmap, which such a hook calls, may be who is calling here.
 #define AT(word) reinterpret_cast<void *>(word)
-MEMORY_CALL(mmap, AT(a), size_t(b), fd_in(c), fd_in(d), fd_in(e), f)
-MEMORY_CALL(mremap, AT(a), size_t(b), size_t(c), fd_in(d), AT(e))
-MEMORY_CALL(shmat, fd_in(a), AT(b), fd_in(c))
-RANGE_CALL(munmap, AT(a), size_t(b))
-RANGE_CALL(mprotect, AT(a), size_t(b), fd_in(c))
-RANGE_CALL(msync, AT(a), size_t(b), fd_in(c))
-RANGE_CALL(madvise, AT(a), size_t(b), fd_in(c))
-RANGE_CALL(mincore, AT(a), size_t(b), reinterpret_cast<unsigned char *>(c))
-RANGE_CALL(mlock, AT(a), size_t(b))
-RANGE_CALL(munlock, AT(a), size_t(b))
+
+long on_mmap(ARGUMENTS) {
+  auto real = [&] { return AT(REAL_CALL); };
+  return reinterpret_cast<long>(map_for_program(AT(a), static_cast<size_t>(b), fd_in(d), real));
+}
+
+long on_mremap(ARGUMENTS) {
+  auto real = [&] { return AT(REAL_CALL); };
+  const Remapping r{AT(a), static_cast<size_t>(b), static_cast<size_t>(c), fd_in(d), AT(e)};
+  return reinterpret_cast<long>(remap_for_program(r, real));
+}
+
+long on_shmat(ARGUMENTS) {
+  make_way_for_segment(fd_in(a), AT(b));
+  return REAL_CALL;
+}
+
+#define RANGE_CALL(name, unmapped)                                                         \
+  long on_##name(ARGUMENTS) {                                                              \
+    auto real = [&](void *begin, size_t bytes) {                                           \
+      const long at = reinterpret_cast<long>(begin);                                       \
+      return static_cast<int>(REAL(syscall)(n, at, static_cast<long>(bytes), c, d, e, f)); \
+    };                                                                                     \
+    return for_programs_memory(AT(a), static_cast<size_t>(b), unmapped, real);             \
+  }
+RANGE_CALL(munmap, Unmapped::kPassed)
+RANGE_CALL(mprotect, Unmapped::kEnds)
+RANGE_CALL(msync, Unmapped::kFails)
+RANGE_CALL(madvise, Unmapped::kFails)
+RANGE_CALL(mincore, Unmapped::kEnds)
+RANGE_CALL(mlock, Unmapped::kEnds)
+RANGE_CALL(munlock, Unmapped::kEnds)
 #ifdef SYS_mlock2
-RANGE_CALL(mlock2, AT(a), size_t(b), unsigned(c))
+RANGE_CALL(mlock2, Unmapped::kEnds)
 #endif
 #ifdef SYS_pkey_mprotect
-RANGE_CALL(pkey_mprotect, AT(a), size_t(b), fd_in(c), fd_in(d))
+RANGE_CALL(pkey_mprotect, Unmapped::kEnds)
 #endif
 
 }  // namespace

@@ -21,14 +21,7 @@ RANGE_HOOK(munlock, Unmapped::kEnds, (const void *at, size_t bytes), (begin, n))
 RANGE_HOOK(pkey_mprotect, Unmapped::kEnds, (void *at, size_t bytes, int protection, int key),
            (begin, n, protection, key))
 
-// The segment's size is the kernel's to tell.
 TAILRACE_HOOK void *shmat(int id, const void *at, int flags) noexcept {
-  constexpr size_t kMost = size_t{1} << 40;
-  if (at && own_memory::may_be_in(reinterpret_cast<uintptr_t>(at), kMost)) {
-    const int saved = errno;
-    struct shmid_ds about;
-    if (shmctl(id, IPC_STAT, &about) == 0) make_way(at, about.shm_segsz);
-    errno = saved;
-  }
+  make_way_for_segment(id, at);
   return REAL(shmat)(id, at, flags);
 }
