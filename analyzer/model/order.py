@@ -16,8 +16,8 @@ A task may have a parent: it begins after the parent begins, and ends before the
 parent waits for all tasks inside it, and the tasks inside a waiting task have waited. A process that serves tasks of a
 manager, one after the other, orders none of them: another process may be given the next one.
 
-Invariants: an edge holds in every schedule, except for the program order of a program that waits in a loop. A command that
-ended before its job (killed, or detached) did not wait for it. The messages of MPI are not recorded.
+Invariants: an edge holds in every schedule, except for the program order of a program that waits in a loop. A command
+that ended before its job (killed, or detached) did not wait for it. The messages of MPI are not recorded.
 """
 
 from __future__ import annotations
