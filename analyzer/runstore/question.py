@@ -96,6 +96,9 @@ class _Source:
     def figure(self, how: str, name: str) -> str:
         """The expression of an aggregate."""
         column = self.column(name)
+        if self.of_events and name in schema.OF_CALL:
+            # As in a run: the written end of a copy is no call (store/query.py).
+            column = f"CASE WHEN e.lines > 0 THEN {column} END"
         plain = HOW[how].format(column)
         if not self.of_events or name not in self.numbers or how == "nunique":
             return plain

@@ -78,7 +78,7 @@ def test_a_program_whose_user_has_no_place_for_its_records_is_named(
     (run_traced.work / "given").write_bytes(b"x" * 9000)
     words = [*become(), "sh", "-c", "cat < /proc/self/fd/7 > /dev/null"]
     run_traced("sh", "-c", f"exec 7< given; exec {shlex.join(words)}", prefix=reach(tmp_path))
-    cause = "as a user who can neither make a journal in TAILRACE_JOURNAL_DIR nor write to the run"
+    cause = "by a user who can neither make a journal in TAILRACE_JOURNAL_DIR nor write to the run"
     assert run_cli("info", run_traced.run).stdout.count(cause) == 1
     monkeypatch.delenv("TAILRACE_JOURNAL_DIR")
     run_traced("sh", "-c", f"exec 7< given; exec {shlex.join(words)}", prefix=reach(tmp_path))
