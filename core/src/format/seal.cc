@@ -225,7 +225,7 @@ void Sealer::add_odd_event(EventLine &line, const Slot &slot, const Function &f,
     if (f.shape == Shape::kObject && slot.file2) p = put_object(p, slot.file2);
     LineFields rest;
     add_event_args(rest, slot, f, size);
-    p = put_layer_args(put_fields(p, rest));
+    p = put_layer_args(put_fields(p, rest), slot);
   }
   if (stack) p = put_stack(p, *stack);
   s_.lines.add_text(put(p, line.tail));
@@ -336,7 +336,8 @@ void Sealer::add_record(uint32_t index) {
   const Slot &slot = *segment_.slot(index);
   auto fn = static_cast<Fn>(mark_kind(slot.mark.load(std::memory_order_relaxed)));
   const Function &f = function(fn);
-  const bool is_alone = stack_slot_ + 1 == index || !can_be_summed(slot, f);
+  // A sum has no members of its own, as the second offset of a copy.
+  const bool is_alone = stack_slot_ + 1 == index || keep_members_of(slot) || !can_be_summed(slot, f);
   if ((sums_ || is_summed(slot.file)) && !is_alone && add_to_group(index, slot, fn, f)) return;
   if (slot.ret >= 0) put_groups_of(slot, f);
   add_event(index);

@@ -42,16 +42,14 @@ char *Sealer::put_exit_args(char *p, const Slot &slot) {
   return put(put(p, ","), summary_.set_exit(slot.ret, take_members()));
 }
 
-// Whether the members that were read last are the record's. Others are those of a record that was never completed.
-bool Sealer::keep_members_of(const Slot &slot) {
-  if (members_slot_ == UINT32_MAX) return false;
-  if (reinterpret_cast<HeadSlot *>(segment_.slot(members_slot_))->hash == slot.t0) return true;
-  members_slot_ = UINT32_MAX;
-  return false;
+// Whether the members that were read last are the record's. Others are those of a record that was never completed, or of one
+// that comes after the groups which it ends.
+bool Sealer::keep_members_of(const Slot &slot) const {
+  return members_slot_ != UINT32_MAX && reinterpret_cast<HeadSlot *>(segment_.slot(members_slot_))->hash == slot.t0;
 }
 
-char *Sealer::put_layer_args(char *p) {
-  if (members_slot_ == UINT32_MAX) return p;
+char *Sealer::put_layer_args(char *p, const Slot &slot) {
+  if (!keep_members_of(slot)) return p;
   string_view members = text_of(members_slot_);
   members_slot_ = UINT32_MAX;
   return members.empty() || !are_members(members) ? p : put(put(p, ","), members);

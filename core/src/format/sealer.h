@@ -120,8 +120,8 @@ class Sealer {
   void use_context(uint32_t id);
   string_view take_members();
   uint64_t begin_ns(const Slot &slot, const Function &f) const;
-  bool keep_members_of(const Slot &slot);
-  char *put_layer_args(char *p);
+  bool keep_members_of(const Slot &slot) const;
+  char *put_layer_args(char *p, const Slot &slot);
   char *put_start_args(char *p);
   char *put_exit_args(char *p, const Slot &slot);
   void list_untraced(int64_t pid, const Slot &slot, uint64_t field);
