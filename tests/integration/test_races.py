@@ -8,9 +8,10 @@ import sys
 import pytest
 
 import tailrace
+from support.commands import TAILRACE
 from tailrace.analyzer.insights import insights
 
-TAG = 'tag() { name=$1; shift; tailrace tag --stage s --task $name -- "$@"; }\n'
+TAG = f'tag() {{ name=$1; shift; {TAILRACE[0]} tag --stage s --task $name -- "$@"; }}\n'
 BESIDE = "tag a {0} a & tag b {0} b & wait"
 
 
