@@ -42,7 +42,7 @@ string_view frame_member(char *deflate, size_t deflate_bytes, string_view header
 }
 
 int append_member(const char *path, string_view member) {
-  int fd = sys::open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
+  int fd = open_regular(path, O_WRONLY | O_CREAT | O_APPEND);
   if (fd < 0) return fd;
   int64_t before = sys::lseek(fd, 0, SEEK_END);
   size_t done = 0;
