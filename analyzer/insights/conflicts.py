@@ -37,7 +37,8 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table
-from tailrace.analyzer.edges.edge_table import WRITE
+from tailrace.analyzer.edges.edge_table import STREAM_TYPES, WRITE
+from tailrace.analyzer.edges.identities import raw
 from tailrace.analyzer.insights.access_patterns import ranks_of
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import calls
@@ -254,7 +255,8 @@ class _Search:
 
     def _within_budget(self, files: Ints, tasks: Ints) -> tuple[Ints, Bools]:
         """The files that are read again, those of few events first, and the actors whose events that takes: those of
-        their tasks, and their ancestors, which may have a lock for them."""
+        their tasks, their ancestors, which may have a lock for them, and those who send or receive what may order two
+        of them, through others."""
         counts = self.m.table.counts
         events = np.zeros(len(self.m.who), dtype=np.int64)
         np.add.at(events, counts["who"].to_numpy(), counts["calls"].to_numpy())
@@ -277,11 +279,21 @@ class _Search:
         for line in np.unique(process[who]).tolist():
             while (line := int(parents[line])) >= 0 and line not in around:
                 around.add(line)
-        for actor in np.flatnonzero(np.isin(process, [*around]) & ~who).tolist():
-            if events[actor] <= left:
-                who[actor] = True
-                left -= int(events[actor])
+        ends = [(actor,) for actor in np.flatnonzero(np.isin(process, [*around])).tolist()]
+        for actors in (*ends, *sorted(self._ends_of_streams(), key=lambda one: int(events[[*one]].sum()))):
+            new = [actor for actor in actors if not who[actor]]
+            if (more := int(events[new].sum())) <= left:
+                who[new] = True
+                left -= more
         return np.array(chosen, dtype=np.int64), who
+
+    def _ends_of_streams(self) -> list[tuple[int, ...]]:
+        """The actors at each pipe or socket that several tasks use."""
+        table = self.m.table
+        stream = table.files["ftype"].isin(STREAM_TYPES).to_numpy(dtype=np.bool_)
+        rows = table.bursts[stream[table.bursts["file"].to_numpy(dtype=np.int64)]][["file", "who"]].drop_duplicates()
+        found = rows.groupby("file")["who"].agg(tuple).tolist()
+        return [one for one in found if len(set(self.inputs.of_who[[*one]].tolist())) > 1]
 
     def _forget_other_writers(self, known: Calls) -> None:
         """Of who opened a file not only to append it is not known which of its writes do."""
@@ -291,7 +303,7 @@ class _Search:
         process = self.order.lives.process[other["who"].to_numpy(dtype=np.int64)].tolist()
         pairs = set(zip(process, other["file"].tolist(), strict=True))
         names = self.m.table.files["file"].to_numpy()
-        self.appenders = {key for key in self.appenders if (key[0], calls.base(names[key[1]])) not in pairs}
+        self.appenders = {key for key in self.appenders if (key[0], raw(names[key[1]])) not in pairs}
 
     # --- pairs ---
 
@@ -365,7 +377,7 @@ class _Search:
 
     def _both_lock(self, one: int, other: int, file: int) -> bool:
         """Whether two actors lock a file that they have in common: if they map it, they know when."""
-        lockers = self.locks.lockers.get(calls.base(self.m.table.files["file"].iat[file]), set())
+        lockers = self.locks.lockers.get(raw(self.m.table.files["file"].iat[file]), set())
         return lockers.issuperset(self.order.lives.process[[one, other]].tolist())
 
     # --- order ---

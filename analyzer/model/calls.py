@@ -22,6 +22,7 @@ import pandas as pd
 from tailrace import _native
 from tailrace.analyzer.edges import edge_table, event_fold
 from tailrace.analyzer.edges.edge_table import READ, STREAM_TYPES, WRITE, Actor
+from tailrace.analyzer.edges.identities import raw
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.model.order import Edges, Order, edges_of
@@ -57,7 +58,7 @@ def read(run: AnalyzedRun, m: Model, who: Bools, files: Ints) -> Calls:
     """The accesses of actors (True in `who`) to files (codes of the model) and to all pipes and sockets, and all that
     they did to locks. Reads their events."""
     names = m.table.files["file"].to_numpy()
-    wanted = frozenset(base(name) for name in names[files])
+    wanted = frozenset(raw(name) for name in names[files])
     columns = m.who[edge_table.WHO].itertuples(index=False, name=None)
     actors: dict[Actor, int] = {key: at for at, key in enumerate(columns) if who[at]}
     where = {
@@ -91,11 +92,6 @@ def kept(accesses: pd.DataFrame, extents: Intervals, keep: Bools) -> tuple[pd.Da
     return accesses[keep].reset_index(drop=True), kept._replace(group=at[kept.group])
 
 
-def base(identity: object) -> str:
-    """An identity without the number of its use (edges/identities.py)."""
-    return str(identity).partition("~")[0]
-
-
 def _of_part(
     part: Part, files: frozenset[str], actors: Mapping[Actor, int]
 ) -> tuple[pd.DataFrame, Intervals, pd.DataFrame, list[str]]:
@@ -106,7 +102,7 @@ def _of_part(
     table = event_fold.chunk(frame[mine.to_numpy(dtype=np.bool_)], event_fold.EACH)
     who = _actor_codes(table.who, actors)[table.bursts["who"].to_numpy()]
     accesses = grouping.frame({**{name: table.bursts[name].to_numpy() for name in _ACCESS}, "who": who})
-    names = [base(name) for name in table.files["file"]]
+    names = [raw(name) for name in table.files["file"]]
     return *kept(accesses, table.extents, who >= 0), _uses(frame, actors), names
 
 
@@ -165,7 +161,7 @@ def _codes(m: Model, rows: pd.DataFrame, names: list[str]) -> Ints:
     had it, or of none (sockets are joined to channels), that of the actor's burst that begins with the access, or last
     before it."""
     of_name: dict[str, list[int]] = {name: [] for name in names}
-    for code, name in enumerate(map(base, m.table.files["file"])):
+    for code, name in enumerate(map(raw, m.table.files["file"])):
         if name in of_name:
             of_name[name].append(code)
     own = m.table.bursts[np.isin(m.table.bursts["who"].to_numpy(), rows["who"].unique())]

@@ -27,7 +27,8 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges.edge_table import WRITE
-from tailrace.analyzer.model.calls import CLOSE, FLOCK, LOCK, OPEN, base
+from tailrace.analyzer.edges.identities import raw
+from tailrace.analyzer.model.calls import CLOSE, FLOCK, LOCK, OPEN
 from tailrace.analyzer.model.order import NEVER, Edges, Order, edges_of
 from tailrace.analyzer.util.types import Ints
 
@@ -126,7 +127,7 @@ class Locks:
         bursts, lives = self._order.m.table.bursts, self._order.lives
         mapped = bursts[((bursts["dir"] == WRITE) & (bursts["mapped_bytes"] > 0)).to_numpy(dtype=np.bool_)]
         names = self._order.m.table.files["file"].to_numpy()
-        maps = set(zip(lives.process[mapped["who"]].tolist(), map(base, names[mapped["file"]]), strict=True))
+        maps = set(zip(lives.process[mapped["who"]].tolist(), map(raw, names[mapped["file"]]), strict=True))
         rows = []
         for one, other in self._one_after_another():
             first, then = self.holds[one], self.holds[other]
@@ -170,7 +171,7 @@ class Locks:
                     # Of an ancestor those that it had when it made the one that leads here.
                     if line == process or hold.since_ns <= since < hold.until_ns:
                         changes += [(hold.since_ns, True, number), (min(hold.until_ns, NEVER - 1) + 1, False, number)]
-                since, line = int(self._order.lives.begun[line]), int(self._order.shared_files.parents[line])
+                since, line = int(self._order.shared_files.made[line]), int(self._order.shared_files.parents[line])
             times, sets, now = [-NEVER], [0], set[int]()
             for when, begins, number in sorted(changes):
                 (now.add if begins else now.discard)(number)
@@ -238,7 +239,6 @@ class _Files:
         self.had: dict[tuple[str, str, int], _Had] = {}
         self.descriptors: dict[tuple[int, str], tuple[int, int]] = {}
         """How many of a file a process has open, and since when any."""
-        self.codes: dict[str, int] = {}
         self.children: dict[int, list[int]] = {}
         for process, parent in enumerate(order.shared_files.parents.tolist()):
             self.children.setdefault(parent, []).append(process)
@@ -247,7 +247,6 @@ class _Files:
         """The holds by `Calls.uses`."""
         locked = set(uses["file"][uses["what"].isin((LOCK, FLOCK)).to_numpy(dtype=np.bool_)])
         rows = uses[uses["file"].isin(locked).to_numpy(dtype=np.bool_)]
-        self.codes = {str(name): code for code, name in enumerate(self.order.m.table.files["file"]) if name in locked}
         columns = ("file", "what", "first_ns", "last_ns", "flags", "low", "count")
         process = self.lives.process[rows["who"].to_numpy(dtype=np.int64)].tolist()
         for one, file, what, *numbers in zip(process, *(rows[name].tolist() for name in columns), strict=True):
@@ -291,17 +290,18 @@ class _Files:
         """When the last of the processes ended that one made from a time on, and theirs, of those that were alive at
         another time; 0 without one."""
         last, queue, met = 0, [process], {process}
+        made = self.order.shared_files.made
         while queue:
             for child in self.children.get(queue.pop(), ()):
-                if child not in met and self.lives.begun[child] >= since:
+                if child not in met and made[child] >= since:
                     met.add(child)
                     queue.append(child)
-                    if self.lives.begun[child] <= when < self.lives.over[child]:
+                    if made[child] <= when < self.lives.over[child]:
                         last = max(last, int(self.lives.over[child]))
         return last
 
     def _opener(self, process: int, file: str) -> int:
-        return self.order.shared_files.opener(process, self.codes[file]) if file in self.codes else process
+        return self.order.shared_files.opener(process, file)
 
 
 # --- lock files -------------------------------------------------------------------------------------------------------

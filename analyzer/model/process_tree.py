@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tailrace.analyzer.edges import edge_table
+from tailrace.analyzer.edges.identities import raw
 from tailrace.analyzer.model import own_time
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
@@ -269,32 +270,40 @@ class SharedFiles:
     bytes, unless they seek. The trace has the position that such a call left, read after it, where another process may
     have moved it on: of bytes that two of them seem to have written both, the offsets are not known.
 
-    Invariant: processes without a common ancestor in the trace share nothing here, since nobody knows who opened their
-    files.
+    Invariants: processes without a common ancestor in the trace share nothing here, since nobody knows who opened their
+    files. Files are told apart by their identity alone (edges/identities.py): which use of one a process opened is not
+    known of files without accesses.
     """
 
     def __init__(self, m: Model, lives: Lives, tree: list[tuple[int, int, int, int, str]]) -> None:
         self.parents = np.full(len(lives.actors), _UNKNOWN, dtype=np.int64)
         """The process that made each one, or that it was before it changed its user; -1: none that is known."""
-        for producer, consumer, _, _, via in tree:
+        self.made = lives.begun.copy()
+        """When it did (ns): a child inherits what its parent has then, and may begin much later."""
+        for producer, consumer, given, _, via in tree:
             if via == FORK:
                 self.parents[lives.process[consumer]] = lives.process[producer]
+                self.made[lives.process[consumer]] = given
         rows = m.table.patterns
         rows = rows[((rows["dir"] == edge_table.META) & (rows["opens"] > 0)).to_numpy(dtype=np.bool_)]
         process = lives.process[rows["who"].to_numpy(dtype=np.int64)]
-        self._opened = set(zip(process.tolist(), rows["file"].tolist(), strict=True))
-        self._chains: dict[tuple[int, int], tuple[int, ...]] = {}
+        names = [raw(str(name)) for name in m.table.files["file"]]
+        self._names = names
+        self._opened = {(one, names[file]) for one, file in zip(process.tolist(), rows["file"].tolist(), strict=True)}
+        self._chains: dict[tuple[int, str], tuple[int, ...]] = {}
 
     def is_shared(self, one: int, other: int, file: int) -> bool:
         """Whether two different processes have a file (a code of the model) open from a common ancestor."""
-        return one != other and not set(self._chain(one, file)).isdisjoint(self._chain(other, file))
+        name = self._names[file]
+        return one != other and not set(self._chain(one, name)).isdisjoint(self._chain(other, name))
 
-    def opener(self, process: int, file: int) -> int:
-        """The process that opened the file that a process uses: itself, or the nearest ancestor; itself without one."""
+    def opener(self, process: int, file: str) -> int:
+        """The process that opened the file (an identity) that a process uses: itself, or the nearest ancestor; itself
+        without one."""
         last = self._chain(process, file)[-1]
         return last if (last, file) in self._opened else process
 
-    def _chain(self, process: int, file: int) -> tuple[int, ...]:
+    def _chain(self, process: int, file: str) -> tuple[int, ...]:
         """The process and its ancestors, up to the first that opened the file itself, and with that one."""
         key = (process, file)
         if key not in self._chains:
