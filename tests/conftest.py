@@ -45,9 +45,9 @@ def pytest_sessionstart() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks what is not fast, by its fixtures and its module."""
-    selection.mark(items)
+    selection.mark(items, config.option.markexpr)
 
 
 def build_directory() -> Path:

@@ -5,8 +5,9 @@
     flux      needs Flux
     browser   needs Playwright and Chromium
     root      needs root
+    long      takes minutes, and guards what a release needs: skipped unless `-m long` asks for it (CONTRIBUTING.md)
 
-`fast` is a test with none of the others. .ci/run runs all of them.
+`fast` is a test with none of the others. .ci/run runs all of them but the long ones.
 
 With `-n N` the tests of a module run in one process, in their order, since they share fixtures; beside them run those
 of any other module.
@@ -35,6 +36,12 @@ MODULES = {
     "test_flux_python": ("flux", "imports Flux's Python bindings"),
 }
 """Module -> the same."""
+
+LONG = {
+    "test_debians_packages_record_what_their_own_test_runs": "builds the C++ side twice, as Debian's packages do",
+    "test_the_source_distribution_builds_in_a_fresh_environment_and_traces": "builds all in an environment of its own",
+}
+"""Test -> why it takes minutes."""
 
 INTEGRATION = ("slow", "runs real programs and workflows, traced and untraced")
 FAST_INTEGRATION = {
@@ -69,9 +76,14 @@ def reasons(item: pytest.Item) -> list[Reason]:
     return found
 
 
-def mark(items: list[pytest.Item]) -> None:
-    """Puts the markers on the tests, and modules with slow ones first; what needs root is skipped without."""
+def mark(items: list[pytest.Item], chosen: str) -> None:
+    """Puts the markers on the tests, and modules with slow ones first; what needs root is skipped without, and what is
+    long where the expression that chooses tests (-m) does not name it."""
     for item in items:
+        if words := LONG.get(item.name):
+            item.add_marker(pytest.mark.long(words))
+            if "long" not in chosen:
+                item.add_marker(pytest.mark.skip(f"{words}: with -m long"))
         for reason in reasons(item):
             item.add_marker(getattr(pytest.mark, reason.marker)(reason.words))
         if not any(item.get_closest_marker(name) for name in ("slow", "flux", "browser", "root")):
