@@ -87,7 +87,7 @@ def answers(run: Path) -> None:
         assert "\n" not in str(error)
 
 
-FEW = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @FEW

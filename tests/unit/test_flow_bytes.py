@@ -228,7 +228,7 @@ def check_exact(program: Program, partitions: int) -> None:
 PROGRAMS = (st.integers(0, 10**6), st.booleans(), st.integers(1, 3))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(*PROGRAMS)
 def test_bytes_of_calls_in_turn_are_their_writers_and_exact(seed: int, made: bool, partitions: int) -> None:
     program = Program(seed, made, overlaps=False).run(12, SURE)
@@ -239,19 +239,19 @@ def test_bytes_of_calls_in_turn_are_their_writers_and_exact(seed: int, made: boo
     assert exact == set(flows)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(*PROGRAMS)
 def test_what_is_exact_is_right_whatever_is_unknown(seed: int, made: bool, partitions: int) -> None:
     check_exact(Program(seed, made, overlaps=False).run(10, f"{SURE} loose store"), partitions)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(*PROGRAMS)
 def test_what_is_exact_is_right_where_calls_overlap(seed: int, made: bool, partitions: int) -> None:
     check_exact(Program(seed, made, overlaps=True).run(10, SURE), partitions)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(*PROGRAMS)
 def test_what_is_exact_is_right_past_all_limits(seed: int, made: bool, partitions: int) -> None:
     with mock.patch.multiple(edge_table, MAX_BURSTS=2, MAX_EXTENTS=2, MAX_CUTS=2):

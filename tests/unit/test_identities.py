@@ -139,7 +139,7 @@ def random_system(seed: int) -> FileSystem:
 
 
 class TestFileSystem:
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=40, deadline=None)
     @given(seed=st.integers(0, 10**9), way=st.sampled_from(["whole", "by process", "by time"]))
     def test_every_byte_belongs_to_the_file_that_had_it(self, seed: int, way: str) -> None:
         system = random_system(seed)

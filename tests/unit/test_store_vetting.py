@@ -141,6 +141,11 @@ def test_a_text_that_is_longer_than_any_is_not_believed(store: Path, values: dic
     assert seen(store) == EXPECTED
 
 
+def children() -> set[int]:
+    """The processes that this one has made and not waited for: other tests' may be among them."""
+    return {int(pid) for pids in Path("/proc/self/task").glob("*/children") for pid in pids.read_text().split()}
+
+
 def test_a_process_that_dies_or_stops_refuses_the_file_that_it_was_at_alone(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,14 +153,13 @@ def test_a_process_that_dies_or_stops_refuses_the_file_that_it_was_at_alone(
     asked = [(part, "runs") for part in parts.listing(store).parts if part.access.uid == STRANGER]
     order = {table.parent: number for number, table in enumerate(tables)}
     asked.sort(key=lambda pair: order[pair[0].path])
+    before = children()
 
     def size(part: parts.Part, table: str) -> int:
         """Acts when a file is asked for: it is the process's turn then."""
         number = order[part.path]
         if number in (1, 2):
-            (child,) = [
-                int(pid) for pid in Path("/proc/self/task").glob("*/children") for pid in pid.read_text().split()
-            ]
+            (child,) = children() - before
             os.kill(child, signal.SIGKILL if number == 1 else signal.SIGSTOP)
         return 0
 
