@@ -5,8 +5,8 @@
 
 Invariants: an update is one transaction. Of a file that grew, only the new bytes are scanned. A file that changed
 otherwise is scanned completely after its rows were deleted. Rows are of the process in their block's header, whatever
-the file: one has the blocks of many processes, and a process has blocks in several. catalogue.py opens and publishes
-the database.
+the file: one has the blocks of many processes, and a process has blocks in several. A block with the id of another run
+is a loss (`other_run`): a file that was copied here. catalogue.py opens and publishes the database.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from pathlib import Path
 from tailrace.analyzer.store import declared_tables, headers, missing
 from tailrace.analyzer.store.headers import FileScan, Header, scan_file
 from tailrace.analyzer.store.layout import ACCOUNTS, HOSTS, MANIFEST, Source
-from tailrace.analyzer.store.mounts import Mount, mount_rows
+from tailrace.analyzer.store.mounts import Mount, descriptions, mount_rows
 from tailrace.analyzer.util import memory, no_journal, ownership
 from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Document, SqlValue
 from tailrace.errors import TraceError
 
-VERSION = 22
+VERSION = 23
 """Of the tables below; a catalogue of another version is rebuilt."""
 
 TABLES = """ CREATE TABLE sources (path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, inode INTEGER); CREATE TABLE
@@ -135,9 +135,12 @@ _LOSS = (
 )
 
 
+_OTHER_RUN = "other_run"
+
+
 class NotUpdatableError(Exception):
-    """Rows of a process came from a file that is gone, and others from one that is not: only a new database tells
-    them apart."""
+    """Only a new database is right: rows of a process came from a file that is gone, and others from one that is not;
+    or run.json has other ids than those by which blocks were taken."""
 
 
 def update(path: Path, traces: list[Source], others: list[Source]) -> None:
@@ -182,8 +185,10 @@ class _Filler:
         self._waiting = 0
         self._reached: dict[int, int] = {}
         self._sealed: set[tuple[int, ...]] = set()
+        self._run_ids: frozenset[str] = frozenset()
 
     def run(self, traces: list[Source], others: list[Source]) -> None:
+        self._find_run_ids(others)
         names = {source.name for source in traces}
         changed = [source for source in traces if self._known.get(source.name) != source.stamp]
         starts = {source.name: self._start(source) for source in changed}
@@ -201,6 +206,22 @@ class _Filler:
         self._db.executemany("INSERT INTO sources VALUES (?, ?, ?, ?)", rows)
         # Contexts that occurred only in a replaced file.
         self._db.execute("DELETE FROM contexts WHERE id NOT IN (SELECT context_id FROM block_contexts)")
+
+    def _find_run_ids(self, others: list[Source]) -> None:
+        """The ids of the runs in this directory. Raises NotUpdatableError where blocks were taken by other ones."""
+        (text,) = self._db.execute("SELECT json FROM meta").fetchone() or ("{}",)
+        before = _ids_in(json.loads(text))
+        paths = [source.path for source in others if source.name == "run.json" and not source.obstacle]
+        try:
+            value = json.loads(ownership.read_regular(paths[0], ownership.JSON_LIMIT)) if paths else {}
+        except (OSError, ValueError, RecursionError):
+            value = {}  # _others says so
+        self._run_ids = now = _ids_in(value if isinstance(value, dict) else {})
+        if not self._files or before == now:
+            return
+        refused = self._db.execute("SELECT 1 FROM losses WHERE cause = ? LIMIT 1", (_OTHER_RUN,)).fetchone()
+        if not before or before - now or refused:
+            raise NotUpdatableError
 
     def _last_id(self, table: str) -> int:
         return int(self._db.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0])
@@ -294,11 +315,13 @@ class _Filler:
             self._put(_LOSS, name, 0, "damaged" if problem else "torn", "bytes", start - whole, problem)
 
     def _block(self, name: str, file_id: int, header: Header) -> None:
-        process_id, block_id = self._process(header), self._next_id("blocks")
+        block_id = self._next_id("blocks")
         place = (header.offset, header.member_bytes, header.raw)
-        if self._is_copy(process_id, header):
+        is_other = bool(self._run_ids) and header.run is not None and header.run not in self._run_ids
+        process_id = 0 if is_other else self._process(header)
+        if is_other or self._is_copy(process_id, header):
             self._put(_BLOCK, block_id, file_id, process_id, *place, *[0] * 7, None, None, None, None, 1, *[0] * 5)
-            self._put(_LOSS, name, process_id, "copied", "blocks", 1, "")
+            self._put(_LOSS, name, process_id, _OTHER_RUN if is_other else "copied", "blocks", 1, "")
             return
         figures = (header.events, header.t0, header.t1, header.read, header.written, *header.uncounted)
         sealed = header.sealed or (None, None, None)
@@ -484,6 +507,12 @@ class _Filler:
         if isinstance(untraced, str) and isinstance(program, str):
             why = (source.name, host, pid, clean(untraced), clean(program), ns)
             self._db.execute("INSERT INTO untraced VALUES (?, NULL, ?, ?, ?, ?, ?)", why)
+
+
+def _ids_in(run_json: Document) -> frozenset[str]:
+    """The ids of a run and its restarts; empty: not known."""
+    ids = (one.get("run_id") for one in descriptions(run_json))
+    return frozenset(one for one in ids if isinstance(one, str))
 
 
 def _order_in_segment(header: Header, at: int) -> int:

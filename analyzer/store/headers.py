@@ -95,6 +95,8 @@ class Header:
     untraced: tuple[Untraced, ...] = ()
     sealed: tuple[int, int, int] | None = None
     """seg, epoch and slots, None where the header lacks one: no two blocks of a process have the same."""
+    run: str | None = None
+    """The id of the run that it was written for; None where the header lacks it."""
     mono: int | None = None
     """The monotonic clock when the process began; None where the header lacks it (version 1)."""
     number: int | None = None
@@ -206,6 +208,7 @@ def parse(offset: int, member_bytes: int, text: bytes) -> Header:
         reaped=tuple(filter(None, map(_reaped, reaped))) if isinstance(reaped, list) else (),
         untraced=tuple(filter(None, map(_untraced, untraced))) if isinstance(untraced, list) else (),
         sealed=_sealed(values),
+        run=clean(_string(values, "run")) if "run" in values else None,
         mono=_natural(values, "mono") if "mono" in values else None,
         number=min(_natural(values, "block"), 2**32) if "block" in values else None,
         joined=min(max(_natural(values, "joined"), 1), 2**32) if "joined" in values else 1,

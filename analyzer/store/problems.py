@@ -41,6 +41,7 @@ LOSSES = {
     " (`tailrace seal` there adds them)",
     "clock_set": "whose clock was set during the run (or it slept); the dataflow goes by the clock that can't be set,"
     " and events have their times as recorded",
+    "other_run": "of another run, which are not counted",
     "copied": "that are copies of others, counted once",
 }
 """cause -> words; any other cause is shown by its name."""

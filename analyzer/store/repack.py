@@ -47,6 +47,7 @@ _MERGED = {
         "host",
         "pid",
         "start",
+        "run",
         "mono",
         "seg",
         "epoch",
@@ -134,7 +135,7 @@ def units(blocks: Sequence[Block], copies: dict[tuple[object, ...], int]) -> lis
 def _go_together(unit: Sequence[Block], block: Block) -> bool:
     last, header = unit[-1].header, block.header
     known = last.keys() <= _MERGED and header.keys() <= _MERGED | _LAST_ONLY
-    same = all(last.get(key) == header.get(key) for key in ("v", "contexts"))
+    same = all(last.get(key) == header.get(key) for key in ("v", "run", "contexts"))
     number = unit[-1].about.number
     follows = block.about.number == (None if number is None else number + block.about.joined)
     return known and same and follows and sum(one.about.raw for one in (*unit, block)) <= _RAW_BYTES

@@ -149,3 +149,37 @@ def test_a_flipped_bit_in_a_header_is_seen(run_traced: TracedCommand, tmp_path: 
             assert text[:-18] == header[:-18]
         else:
             assert torn == len(whole) and (problem or at - 16 >= len(header) - 18), at
+
+
+def test_a_file_of_another_run_is_not_counted_and_named(cli: Cli, run_traced: TracedCommand, tmp_path: Path) -> None:
+    run_traced("sh", "-c", "seq 100 > numbers; wc numbers")
+    other = TracedCommand(tmp_path, tmp_path / "other")
+    other("sh", "-c", "seq 1000 > more; sort more")
+    asked = ["query", run_traced.run, "--by", "path,name", "--agg", "count", "--format", "json"]
+    before, described = cli(*asked).stdout, (run_traced.run / "run.json").read_bytes()
+    copied = run_traced.run / "trace" / "elsewhere.0.pfw.gz"
+    copied.write_bytes(b"".join(path.read_bytes() for path in sorted((other.run / "trace").glob("*.pfw.gz"))))
+    blocks = len(reader.scan_blocks(str(copied))[0])
+    words = f"{blocks} blocks of another run, which are not counted (trace/{copied.name})"
+
+    def is_said() -> bool:
+        return words in cli(*asked).stderr
+
+    assert (cli(*asked).stdout, is_said()) == (before, True)
+    assert "other_run" in cli("info", run_traced.run).stdout
+    assert len(tailrace.open(run_traced.run).processes) == 3
+
+    run_traced("true")  # a restart, which has an id of its own
+    assert is_said()
+    assert len(tailrace.open(run_traced.run).processes) == 4
+
+    # With the other description these are the blocks that don't belong here.
+    (run_traced.run / "run.json").write_bytes((other.run / "run.json").read_bytes())
+    assert set(tailrace.open(run_traced.run).processes["exe"].dropna()) == set(
+        tailrace.open(other.run).processes["exe"]
+    )
+    # Without one, nothing tells.
+    (run_traced.run / "run.json").unlink()
+    assert "of another run" not in cli(*asked).stderr
+    (run_traced.run / "run.json").write_bytes(described)
+    assert is_said()

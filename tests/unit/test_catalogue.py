@@ -293,9 +293,10 @@ def test_a_change_of_declared_files_or_run_json_is_seen(tmp_path: Path, scanned:
     directory = two_stage_run(tmp_path)
     tailrace.open(directory)
     (directory / "declared" / "p.jsonl").write_text(json.dumps(DECLARED[1]) + "\n")
-    (directory / "run.json").write_text('{"run_id": "r2"}')
+    described = {**tailrace.open(directory).meta, "user": "u"}
+    (directory / "run.json").write_text(json.dumps(described))
     run = tailrace.open(directory)
-    assert len(run.declared_tasks) == 1 and run.meta == {"run_id": "r2"} and len(scanned) == 1
+    assert len(run.declared_tasks) == 1 and run.meta == described and len(scanned) == 1
     (directory / "declared" / "p.jsonl").unlink()
     assert tailrace.open(directory).declared_tasks.empty
 

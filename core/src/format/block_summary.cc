@@ -128,6 +128,7 @@ void BlockSummary::write(Writer &h, const SegmentHeader &segment,
   h.short_hex(segment.start_realtime_ns) << "\",\"host\":";
   h.json(segment.host_name());
   number("mono", segment.start_monotonic_ns);
+  if (!run_.empty()) h << ",\"run\":\"" << run_ << '"';
   number("seg", segment.segment);
   number("epoch", segment.epoch.load(std::memory_order_relaxed));
   number("slots", next_slot);

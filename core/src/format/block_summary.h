@@ -38,6 +38,8 @@ class BlockSummary {
   void add_event(const Function &f, uint64_t t0_ns, uint64_t t1_ns, int64_t bytes);
   // The processor time that this block has to account for (SealOptions), of the process itself or of a sealer.
   void set_sealing(uint64_t ns, bool by_process) { sealing_ns_ = ns, by_process_ = by_process; }
+  // The id of the run; empty: not known. Valid as long as the block.
+  void set_run(string_view id) { run_ = id; }
   // The event added last is a line of totals of so many records.
   void add_totals(uint64_t records) { ++totals_lines_, totals_records_ += records; }
   // The event added last has a call stack.
@@ -76,6 +78,7 @@ class BlockSummary {
   uint64_t uncounted_[2] = {0, 0};
   uint64_t sealing_ns_ = 0;
   bool by_process_ = false;
+  string_view run_;
   uint64_t totals_lines_ = 0, totals_records_ = 0, stacks_ = 0;
   Writer contexts_, reaped_, untraced_;
   string_view process_, exit_, cut_off_;

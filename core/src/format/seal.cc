@@ -365,6 +365,9 @@ void Sealer::end_block(uint32_t next_slot) {
   const size_t raw_bytes = s_.lines.text_bytes();
   size_t n = s_.lines.finish();
   if (n == 0 || n > stored_bound(raw_bytes)) n = store_text(s_.raw, raw_bytes, s_.out);
+  const uint64_t run_json_bytes = s_.run.find(segment_.trace_file(), s_.header, sizeof s_.header);
+  if (totals_) totals_->run_json_bytes += run_json_bytes;
+  summary_.set_run(s_.run.text());
   Writer header(s_.header, sizeof s_.header);
   const uint64_t spent_ns = options_.accounted_ns ? processor_time_ns() : 0;
   if (spent_ns) summary_.set_sealing(spent_ns - *options_.accounted_ns, options_.by_process);

@@ -22,7 +22,8 @@ struct SealTotals {
   uint64_t events = 0;
   uint64_t read_bytes = 0;
   uint64_t written_bytes = 0;
-  uint64_t file_bytes = 0;  // of the blocks themselves
+  uint64_t file_bytes = 0;      // of the blocks themselves
+  uint64_t run_json_bytes = 0;  // read of it, for the run's id
   uint64_t lost[static_cast<int>(Loss::kCount)] = {};
 };
 

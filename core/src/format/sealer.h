@@ -5,6 +5,7 @@
 #include "format/block_summary.h"
 #include "format/detail.h"
 #include "format/line_writer.h"
+#include "format/run_id.h"
 #include "format/seal.h"
 #include "format/totals.h"
 
@@ -74,6 +75,7 @@ class SealScratch {
   uint32_t generation;
   WrittenRecord written[kWrittenRecords];
   WrittenRegion regions[kWrittenRegions];
+  RunId run;
 };
 
 class Sealer {

@@ -79,7 +79,7 @@ void do_seal_job(void *raw) {
   job->status =
       seal_segment(*job->segment, job->used, *job->scratch, job->now, &job->totals, &job->unwritten, job->options);
   g_session.unaccounted_ns = processor_time_ns() - accounted_ns;
-  count_own(0, static_cast<int64_t>(job->totals.file_bytes));
+  count_own(static_cast<int64_t>(job->totals.run_json_bytes), static_cast<int64_t>(job->totals.file_bytes));
 }
 
 // Sealing lock held.

@@ -3,8 +3,11 @@
 #include <errno.h>
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
+#include "format/run_id.h"
 #include "segments.h"
 
 using namespace tailrace;
@@ -379,6 +382,33 @@ TEST_F(Seal, UnwrittenRecordsStayAndAreCounted) {
   EXPECT_EQ(s.header()->first_slot.load(), 0u);
   // Its owner decides whether that is a loss.
   EXPECT_EQ(s.header()->lost[static_cast<int>(Loss::kNotWritten)].load(), 0u);
+}
+
+TEST(RunId, IsTheValueOfTheFirstKeyAndNoText) {
+  const std::string first(32, '1'), second(32, '2');
+  EXPECT_EQ(run_id_in("{\"format\": 1, \"run_id\": \"" + first + "\", \"x\": {\"run_id\":\"" + second + "\"}}"), first);
+  EXPECT_EQ(
+      run_id_in("{\"command\": [\"run_id\", \"\\\"run_id\\\": \\\"" + first + "\"],\n\"run_id\":\t\"" + second + "\"}"),
+      second);
+  for (const std::string &none : {std::string("{}"), "{\"run_id\": \"" + first + "0\"}", "{\"run_id\": \"" + first,
+                                  "{\"run_id\": \"" + std::string(32, 'g') + "\"}", std::string("\"run_id\"")}) {
+    EXPECT_EQ(run_id_in(none), "") << none;
+  }
+}
+
+TEST_F(Seal, ABlockHasTheIdOfItsRunAsSoonAsThereIsOne) {
+  const std::string trace = directory_ / "run/trace/t.pfw.gz", id(32, 'a');
+  std::filesystem::create_directories(directory_ / "run/trace");
+  Segment s(trace);
+  s.event(Fn::f_fsync, 0, 0, 1);
+  ASSERT_EQ(s.seal(), 0);
+  std::ofstream(directory_ / "run/run.json") << "{\"run_id\": \"" << id << "\"}";
+  s.event(Fn::f_fsync, 0, 0, 1);
+  ASSERT_EQ(s.seal(), 0);
+  const auto blocks = read_blocks(trace);
+  ASSERT_EQ(blocks.size(), 2u);
+  EXPECT_EQ(blocks[0].header.find("\"run\""), std::string::npos);
+  EXPECT_NE(blocks[1].header.find("\"run\":\"" + id + "\""), std::string::npos);
 }
 
 }  // namespace
