@@ -377,7 +377,7 @@ class _Search:
 
     def _both_lock(self, one: int, other: int, file: int) -> bool:
         """Whether two actors lock a file that they have in common: if they map it, they know when."""
-        lockers = self.locks.lockers.get(raw(self.m.table.files["file"].iat[file]), set())
+        lockers = self.locks.lockers.get(raw(str(self.m.table.files["file"].iat[file])), set())
         return lockers.issuperset(self.order.lives.process[[one, other]].tolist())
 
     # --- order ---
