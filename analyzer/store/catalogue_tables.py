@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from tailrace.analyzer.store import declared_tables, headers, missing
-from tailrace.analyzer.store.headers import FileScan, Header, scan_file
+from tailrace.analyzer.store.headers import FileScan, Header, first_run, scan_file
 from tailrace.analyzer.store.layout import ACCOUNTS, HOSTS, MANIFEST, Source
 from tailrace.analyzer.store.mounts import Mount, descriptions, mount_rows
 from tailrace.analyzer.util import memory, no_journal, ownership
@@ -188,7 +188,7 @@ class _Filler:
         self._run_ids: frozenset[str] = frozenset()
 
     def run(self, traces: list[Source], others: list[Source]) -> None:
-        self._find_run_ids(others)
+        self._find_run_ids(traces, others)
         names = {source.name for source in traces}
         changed = [source for source in traces if self._known.get(source.name) != source.stamp]
         starts = {source.name: self._start(source) for source in changed}
@@ -207,8 +207,10 @@ class _Filler:
         # Contexts that occurred only in a replaced file.
         self._db.execute("DELETE FROM contexts WHERE id NOT IN (SELECT context_id FROM block_contexts)")
 
-    def _find_run_ids(self, others: list[Source]) -> None:
-        """The ids of the runs in this directory. Raises NotUpdatableError where blocks were taken by other ones."""
+    def _find_run_ids(self, traces: list[Source], others: list[Source]) -> None:
+        """The ids of the runs in this directory, by which blocks are taken; none where no trace file begins with one of
+        them: then run.json is another run's, or was given another id. Raises NotUpdatableError where blocks were taken
+        by other ones."""
         (text,) = self._db.execute("SELECT json FROM meta").fetchone() or ("{}",)
         before = _ids_in(json.loads(text))
         paths = [source.path for source in others if source.name == "run.json" and not source.obstacle]
@@ -216,7 +218,9 @@ class _Filler:
             value = json.loads(ownership.read_regular(paths[0], ownership.JSON_LIMIT)) if paths else {}
         except (OSError, ValueError, RecursionError):
             value = {}  # _others says so
-        self._run_ids = now = _ids_in(value if isinstance(value, dict) else {})
+        now = _ids_in(value if isinstance(value, dict) else {})
+        if any(first_run(source.place) in now for source in traces if not source.obstacle):
+            self._run_ids = now
         if not self._files or before == now:
             return
         refused = self._db.execute("SELECT 1 FROM losses WHERE cause = ? LIMIT 1", (_OTHER_RUN,)).fetchone()

@@ -150,6 +150,15 @@ def scan_file(path: str, start: int) -> Iterator[FileScan]:
         start = more
 
 
+def first_run(path: str) -> str | None:
+    """The run that the first block of a trace file was written for; None where that is not known."""
+    try:
+        found = _native.scan_blocks(path, 0, 1)[0]
+        return parse(*found[0]).run if found else None
+    except (TraceError, ValueError, RecursionError):
+        return None
+
+
 def _scan_part(path: str, start: int) -> tuple[FileScan, int | None]:
     """The part that begins at byte `start`, and where the next one does; None: it was the last one."""
     try:

@@ -27,14 +27,15 @@ def own_temporary_directory(tmp_path_factory: pytest.TempPathFactory, monkeypatc
 
 @pytest.fixture
 def scanned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """(file name, start) of every scan of headers that happens from here on."""
+    """(file name, start) of every scan of headers that happens from here on, but for a look at the first one."""
     seen: list[tuple[str, int]] = []
     scan = _native.scan_blocks
 
     class Spy:
         @staticmethod
         def scan_blocks(path: Path, start: int, most: int) -> Any:
-            seen.append((Path(path).name, start))
+            if most != 1:
+                seen.append((Path(path).name, start))
             return scan(path, start, most)
 
     monkeypatch.setattr(headers, "_native", Spy)
