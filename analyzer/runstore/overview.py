@@ -60,7 +60,8 @@ SECTIONS = (
   known AS (SELECT owner, run, sum(read_bytes) AS r, sum(written_bytes) AS w FROM each GROUP BY ALL),
   rest AS (SELECT owner, run, read_bytes - coalesce(r, 0) AS r, written_bytes - coalesce(w, 0) AS w
     FROM runs LEFT JOIN known USING (owner, run) WHERE {{days}})
-SELECT coalesce(fstype, '(none)') AS type, coalesce(mount, '(none)') AS mount,
+SELECT CASE WHEN class = 'stream' THEN '(pipes, sockets)' ELSE coalesce(fstype, '(none)') END AS type,
+  CASE WHEN class = 'stream' THEN '(none)' ELSE coalesce(mount, '(none)') END AS mount,
   count(DISTINCT (owner, run)) AS runs, count(*) AS files,
   sum(read_bytes) AS read_bytes, sum(written_bytes) AS written_bytes,
   sum(read_calls) AS reads, sum(read_bytes) // nullif(sum(read_calls), 0) AS mean_read_bytes,

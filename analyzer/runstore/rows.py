@@ -232,13 +232,18 @@ def _files(run: AnalyzedRun, m: Model) -> dict[str, Sequence[Any]]:
     hosts = m.table.who["host"].to_numpy()
     host_of = np.empty(size, dtype=object)
     host_of[of_row] = hosts[bursts["who"].to_numpy()]
-    found = [places(str(host), path) for host, path in zip(host_of, paths, strict=True)]
+    kinds = m.table.files["ftype"].to_numpy()[codes]
+    # A pipe or socket has no place, and its name is none.
+    found = [
+        None if kind in edge_table.STREAM_TYPES else places(str(host), path)
+        for host, path, kind in zip(host_of, paths, kinds, strict=True)
+    ]
     return {
         "file": every,
         "identity": [identities.raw(name) for name in every],
         "path": paths,
         "names": _other_names(m, codes.tolist(), paths),
-        "ftype": [str(kind) for kind in m.table.files["ftype"].to_numpy()[codes]],
+        "ftype": [str(kind) for kind in kinds],
         "class": [file_classes.CLASSES[int(code)] for code in kind],
         "mount": [one.point if one else None for one in found],
         "fstype": [one.fstype if one else None for one in found],
