@@ -12,7 +12,8 @@ took something (inputs.py). Edges lead from a task's point to its next one, and 
              to its last input; from there the path continues with the task that gave it. A pipe's reader that was
              slower than its writer did not wait for the writer. Each ns of the makespan is on the path once, as
              `compute`, `io` (inside reads, writes and metadata calls of files), `stream` (inside calls on pipes and
-             sockets), `wait` (all its processes waited for one outside of it, own_time.py), `gap`: between a task's
+             sockets while no process of the task went on), `wait` (all its processes waited for one outside of it,
+             own_time.py), `gap`: between a task's
              last input and its first call (queue, scheduling, start-up of programs) or between its tries, or in
              none: `startup` before the run's first task began, `stop` after its last one was over. Tasks without a
              recorded call are on no path: the time before or after all others in which one was launched and not over is
@@ -38,6 +39,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -46,7 +48,9 @@ import pandas as pd
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.insights.resource_waits import ResourceWaits
+from tailrace.analyzer.model import outcomes
 from tailrace.analyzer.model.order import DATA, DECLARED, INSIDE
+from tailrace.analyzer.model.process_tree import FORK
 from tailrace.analyzer.util import csr, intervals
 from tailrace.analyzer.util.tabular import Tabular
 from tailrace.analyzer.util.types import Ints
@@ -183,12 +187,15 @@ def _path(inputs: Inputs) -> pd.DataFrame:
     for name in PARTS:
         out[name] = np.int64(0)
     files = (edge_table.READ, edge_table.WRITE, edge_table.META)
-    io = inputs.cover(*files).inside(task[ran], low[ran], high[ran])
-    either = inputs.cover(*files, edge_table.STREAM).inside(task[ran], low[ran], high[ran])
+    calls = inputs.cover(*files)
+    io = calls.inside(task[ran], low[ran], high[ran])
+    both = (np.concatenate(columns) for columns in zip(calls.rows, inputs.stuck, strict=True))
+    either = intervals.cover(intervals.union(intervals.Intervals(*both)), len(inputs.tasks))
+    either_ns = either.inside(task[ran], low[ran], high[ran])
     # Nobody in a task makes a call on a file or a pipe while it waits.
     waits = intervals.cover(inputs.waiting, len(inputs.tasks)).inside(task[ran], low[ran], high[ran])
     out.loc[ran, "io"] = io
-    out.loc[ran, "stream"] = np.maximum(either - io, 0)
+    out.loc[ran, "stream"] = np.maximum(either_ns - io, 0)
     out.loc[ran, "wait"] = waits
     pause = np.zeros(len(out), dtype=np.int64)
     pause[ran] = intervals.cover(inputs.pauses, len(inputs.tasks)).inside(task[ran], low[ran], high[ran])
@@ -233,10 +240,10 @@ def _walk(inputs: Inputs) -> list[_Piece]:
         out.append(_nobody(REST, over, inputs.end_ns))
     if now < over:
         out.append(_nobody(SILENT, now, over))
-    arrivals, waits = _Arrivals(inputs), ResourceWaits(inputs)
+    arrivals, waits, submissions = _Arrivals(inputs), ResourceWaits(inputs), _submissions(inputs)
     while now > inputs.start_ns:
         found = arrivals.last(task, now)
-        ready = found.given_ns if found else int(start[task])
+        ready = found.given_ns if found else submissions[task]
         holder, over = waits.released(task, ready)
         if holder >= 0 and over < now and (found is None or ready < over):
             found = _Arrival(holder, over, int(start[task]), RESOURCE, -1)
@@ -255,6 +262,27 @@ def _walk(inputs: Inputs) -> list[_Piece]:
         out.append(_Piece(task, found.via, found.version, given, ran, now, min(ready, given)))
         task, now = found.producer, given
     return out
+
+
+def _submissions(inputs: Inputs) -> list[int]:
+    """Since when each task could have begun, had it needed nothing of others: its submission, but not before the first
+    task of all began, when there was a worker; where a manager knew all tasks before it began (a makefile's), and tells
+    no times, the begin of the first one; else its own begin."""
+    names, start = outcomes.task_keys(inputs.tasks), inputs.tasks["start_ns"].tolist()
+    declared = inputs.tables.get("declared_tasks")
+    times = inputs.order.submitted
+    if declared is None or not len(declared):
+        return start
+    known = set(outcomes.task_keys(declared.assign(workflow=declared["workflow"].fillna(""))))
+    first: dict[str, int] = {}
+    for name, begin in zip(names, start, strict=True):
+        if name in known:
+            first[name[0]] = min(first.get(name[0], begin), begin)
+    told, there = {name[0] for name in times}, min(first.values(), default=0)
+    return [
+        min(max(times.get(name, begin if name[0] in told or name not in known else first[name[0]]), there), begin)
+        for name, begin in zip(names, start, strict=True)
+    ]
 
 
 def _silent(inputs: Inputs) -> pd.DataFrame:
@@ -314,6 +342,7 @@ class _Arrivals:
         rows = inputs.handovers[
             inputs.handovers["held"].to_numpy() | ~inputs.works[inputs.handovers["consumer"].to_numpy()]
         ]
+        rows = pd.concat([rows, _launches(inputs)], ignore_index=True)
         # At equal times data explains more than a declaration, and that more than the process tree.
         rank = rows["via"].map({DATA: 0, DECLARED: 1, INSIDE: 2}).fillna(3).to_numpy(dtype=np.int64)
         order = np.lexsort((rank, -rows["given_ns"].to_numpy(), rows["consumer"].to_numpy()))
@@ -376,6 +405,22 @@ class _Arrivals:
         over = int(self.end[producer])
         # Of no length, it began when it ended: it may be the task itself.
         return _Arrival(producer, over, begin, BEFORE, -1) if producer != task and over < begin else None
+
+
+def _launches(inputs: Inputs) -> pd.DataFrame:
+    """Hand-overs of a manager's process to the task that it became by executing its program (`tailrace tag`)."""
+    lives, works = inputs.lives, inputs.works
+    rows = []
+    for actors in lives.actors:
+        for before, after in pairwise(actors):
+            giver, taker = int(inputs.of_who[before]), int(inputs.of_who[after])
+            if works[taker] and not works[giver]:
+                at = int(lives.start[after])
+                rows.append((giver, taker, FORK, -1, at, at))
+    columns = ["producer", "consumer", "via", "version", "given_ns", "taken_ns"]
+    made = pd.DataFrame(rows, columns=columns)
+    result: pd.DataFrame = made.astype({name: np.int64 for name in columns if name != "via"})
+    return result
 
 
 def _by_stage(inputs: Inputs, tasks: pd.DataFrame, path: pd.DataFrame) -> pd.DataFrame:

@@ -114,6 +114,22 @@ class Inputs(Tabular):
         return own_time.waiting(self.m, self.of_who)
 
     @cached_property
+    def computing(self) -> Intervals:
+        """When at least one process of each task was in no recorded call."""
+        return own_time.computing(self.m, self.of_who)
+
+    @cached_property
+    def stuck(self) -> Intervals:
+        """When each task was in calls on pipes and sockets, and none of its other processes went on meanwhile."""
+        streams = self.cover(edge_table.STREAM).rows
+        alone = (self.tasks["processes"] < 2).to_numpy()
+        mine, others = (
+            Intervals(*(column[pick] for column in streams)) for pick in (alone[streams.group], ~alone[streams.group])
+        )
+        several = intervals.outside(others, intervals.union(self.computing))
+        return intervals.union(Intervals(*map(np.concatenate, zip(mine, several, strict=True))))
+
+    @cached_property
     def pauses(self) -> Intervals:
         """When each task had failed, and was not tried again yet."""
         count = len(edge_table.KINDS)

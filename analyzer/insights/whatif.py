@@ -14,15 +14,15 @@ The other is chance: twice the spread of the tasks of a stage (median absolute d
 distribution; a tenth of the duration in a stage of fewer than `LEAST_SIBLINGS` tasks), over the tasks on the replay's
 chain as independent.
 
-    tier        time inside reads and writes of the named files is divided by a factor, or by the given rate over the
-                measured one (bytes by time in calls on these files)
+    tier        time inside reads and writes (not metadata calls) of the named files is divided by a factor, or by the
+                given rate over the measured one (bytes by time in calls on these files)
     together    the consumers of a stage take each file of the producers as it is written: begin after its first byte,
                 end after its last, as through a pipe, and don't wait for the declared end of the producer
     drop        a declared order does not count; what a task read still does
     workers     so many on each host
 
-`streamed` has the bound of the critical path (critical.py) as its model instead: any number of workers, no delays. So
-it says how much one hand-over could save at the most, on any resources.
+Of one hand-over, `Beside` has the bound of the critical path (critical.py) as its model, too: any number of workers, no
+delays. What it says is no more than either.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from tailrace.analyzer.edges import name_table
 from tailrace.analyzer.edges.file_names import FileNames
 from tailrace.analyzer.insights import critical
 from tailrace.analyzer.insights.inputs import Inputs
+from tailrace.analyzer.insights.processors import listed
 from tailrace.analyzer.insights.replay import Play
 from tailrace.analyzer.insights.replay_scene import Change, Scene, at_a_time
 from tailrace.analyzer.model.order import DATA, DECLARED, writes
@@ -164,6 +165,8 @@ def _answer(scene: Scene, asked: _Question) -> Estimate:
         "each task computes for as long as it did, and does the rest of its I/O at the speed it had",
         "the time between the moment at which a task could begin and its begin stays (dispatch, start-up)",
     ]
+    if asked.change.quicker:
+        kept.append("opening, looking up and changing names takes as long as it did: a tier is for reads and writes")
     if scene.workers is not None:
         kept.append("of the tasks that are ready, the one that began first in the run takes the next free worker")
     return Estimate(
@@ -379,31 +382,36 @@ def _processors(inputs: Inputs) -> int:
     """How many processors the processes could run on, at most; 0: unknown."""
     if "cpus" not in inputs.m.processes:
         return 0
-    return max((_cpus(str(text)) for text in inputs.m.processes["cpus"].dropna().unique()), default=0)
-
-
-def _cpus(text: str) -> int:
-    """How many numbers a list like "0-3,8" has; 0 for no such list."""
-    count = 0
-    for part in text.split(","):
-        low, _, high = part.partition("-")
-        if not (low.isdecimal() and (high or low).isdecimal()):
-            return 0
-        count += max(int(high or low) - int(low) + 1, 0)
-    return count
+    return max((listed(str(text)) for text in inputs.m.processes["cpus"].dropna().unique()), default=0)
 
 
 # --- one hand-over, on any resources ---------------------------------------------------------------------------------
 
 
-def streamed(inputs: Inputs, producer: int, consumer: int, file: int) -> int:
-    """By how many ns the run would have been shorter at the most, had one task read a file while the other one wrote
-    it."""
-    rows = inputs.handovers
-    ends = ((rows["producer"] == producer) & (rows["consumer"] == consumer)).to_numpy()
-    of_file = inputs.m.versions.table["file"].to_numpy()[rows["version"]] == file
-    complete = (rows["given_ns"] == rows["since_ns"]).to_numpy()
-    return _saved_side_by_side(inputs, ends & of_file & (rows["via"] == DATA).to_numpy() & complete, ends)
+class Beside:
+    """Two tasks of a run side by side, one of which reads a file while the other one writes it."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        self.inputs = inputs
+        self._scene: Scene | None = None
+        self._over_ns = 0
+
+    def saved(self, producer: int, consumer: int, file: int) -> int:
+        """By how many ns the run would have been shorter: on any resources at the most, and on its own by the replay
+        that `estimate` makes."""
+        rows = self.inputs.handovers
+        ends = ((rows["producer"] == producer) & (rows["consumer"] == consumer)).to_numpy()
+        of_file = self.inputs.m.versions.table["file"].to_numpy()[rows["version"]] == file
+        complete = (rows["given_ns"] == rows["since_ns"]).to_numpy()
+        between = ends & of_file & (rows["via"] == DATA).to_numpy() & complete
+        most = _saved_side_by_side(self.inputs, between, ends)
+        if most <= 0:
+            return 0
+        if self._scene is None:
+            self._scene = Scene(self.inputs)
+            self._over_ns = self._scene.play(Change()).over_ns
+        change = Change(streamed=between, beside=frozenset({(producer, consumer)}))
+        return max(min(most, self._over_ns - self._scene.play(change).over_ns), 0)
 
 
 def _saved_side_by_side(inputs: Inputs, between: Bools, waited: Bools) -> int:

@@ -1,0 +1,106 @@
+"""What the kernel says of processors: how many the run could use, and for how long its tasks used them.
+
+    processes (cpus, utime_ns, stime_ns) + lives of the actors --> Processors
+
+Invariants: a task's time is known only where (nearly) all of its processes worked for no other task and their accounts
+are there; a thread of a pool has none of its own. Reads no events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tailrace.analyzer.insights.inputs import Inputs
+from tailrace.analyzer.store.processes import keys
+from tailrace.analyzer.util import intervals
+from tailrace.analyzer.util.types import Ints
+
+UNKNOWN = -1
+MOST_UNTOLD = 0.1
+"""Of the lives of a task's processes: of more than that no account says what they used."""
+BUSY = 0.85
+"""Of the time of all processors, from which on more work at a time can't be done."""
+
+
+@dataclass(frozen=True)
+class Processors:
+    """
+    count: processors of all hosts that processes could run on; 0: unknown.
+    of_task: ns that each task was on a processor, `UNKNOWN` where it is not known.
+    of_process: the same of each process (number in `Inputs.lives`).
+    """
+
+    inputs: Inputs
+    count: int
+    of_task: Ints
+    of_process: Ints
+
+    def used(self, rows: intervals.Intervals) -> float:
+        """The share of all processors that was used in a union of times (group 0), at most 1; each process is taken to
+        have used them evenly. 0 where nothing is known."""
+        whole = int(intervals.length(rows, 1)[0]) * self.count
+        if not whole:
+            return 0.0
+        lives = self.inputs.lives
+        alone = np.zeros(len(lives.begun), dtype=np.int64)
+        inside = intervals.cover(rows, 1).inside(alone, lives.begun, lives.over)
+        known = np.maximum(self.of_process, 0)
+        return min(float((known * (inside / np.maximum(lives.over - lives.begun, 1))).sum()) / whole, 1.0)
+
+
+def processors(inputs: Inputs) -> Processors:
+    """The processors of a run."""
+    table, lives, who = inputs.m.processes, inputs.lives, inputs.m.who
+    of_process = np.full(len(lives.begun), UNKNOWN, dtype=np.int64)
+    if {"utime_ns", "stime_ns"} <= set(table.columns):
+        rows = table[table["utime_ns"].notna() & table["stime_ns"].notna()]
+        times = (rows["utime_ns"] + rows["stime_ns"]).astype(np.int64).tolist()
+        known = dict(zip(keys(rows), times, strict=True))
+        for process, key in zip(lives.process.tolist(), keys(who), strict=True):
+            of_process[process] = known.get(key, UNKNOWN)
+    return Processors(inputs, _count(inputs), _of_tasks(inputs, of_process), of_process)
+
+
+def _of_tasks(inputs: Inputs, of_process: Ints) -> Ints:
+    """By the share of a process's life in which it was its one task: before that it was the launcher of the task."""
+    lives, task = inputs.lives, inputs.of_who
+    works = inputs.works[task]
+    low, high = np.full(len(of_process), np.iinfo(np.int64).max), np.full(len(of_process), -1)
+    np.minimum.at(low, lives.process[works], task[works])
+    np.maximum.at(high, lives.process[works], task[works])
+    span, process = np.zeros(len(of_process), dtype=np.int64), lives.process
+    np.add.at(span, process[works], (lives.end - lives.start)[works])
+    share = np.minimum(span / np.maximum(lives.over - lives.begun, 1), 1)
+    mine = np.flatnonzero((low == high) & (of_process >= 0))
+    out = np.zeros(len(inputs.tasks), dtype=np.int64)
+    np.add.at(out, low[mine], (of_process[mine] * share[mine]).astype(np.int64))
+    untold = ((low != high) | (of_process < 0))[process] & works
+    whole, part = np.zeros(len(out), dtype=np.int64), np.zeros(len(out), dtype=np.int64)
+    np.add.at(whole, task[works], (lives.end - lives.start)[works])
+    np.add.at(part, task[untold], (lives.end - lives.start)[untold])
+    out[(part > MOST_UNTOLD * whole) | (whole == 0)] = UNKNOWN
+    out[~inputs.works] = UNKNOWN
+    return out
+
+
+def _count(inputs: Inputs) -> int:
+    table = inputs.m.processes
+    if "cpus" not in table:
+        return 0
+    most: dict[str, int] = {}
+    for host, text in table[["host", "cpus"]].dropna().drop_duplicates().itertuples(index=False):
+        most[str(host)] = max(most.get(str(host), 0), listed(str(text)))
+    return sum(most.values()) if len(most) == inputs.m.who["host"].nunique() else 0
+
+
+def listed(text: str) -> int:
+    """How many numbers a list like "0-3,8" has; 0 for no such list."""
+    count = 0
+    for part in text.split(","):
+        low, _, high = part.partition("-")
+        if not (low.isdecimal() and (high or low).isdecimal()):
+            return 0
+        count += max(int(high or low) - int(low) + 1, 0)
+    return count

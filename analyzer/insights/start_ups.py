@@ -1,0 +1,69 @@
+"""How long programs took to load themselves, their libraries and modules before they touched data.
+
+    bursts on software and system files, first burst on data or a pipe (edge table) --> StartUps, by actor
+
+A start-up begins with an actor's first event and ends with the last file of software that it reads before any data.
+Sockets and the like are no data: libraries talk over them while they load.
+A pause of more than `PAUSE_NS` between two such files ends it: the program works by then, and loads what it needs next.
+
+Reads no events.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer.edges import edge_table, packages
+from tailrace.analyzer.insights.inputs import Inputs
+from tailrace.analyzer.util import grouping
+from tailrace.analyzer.util.types import Ints
+
+PAUSE_NS = 500_000_000
+SOFTWARE = ("software", "system")
+
+
+@dataclass(frozen=True)
+class StartUps:
+    """begin_ns, end_ns: of each actor's start-up; equal where it read nothing before data."""
+
+    begin_ns: Ints
+    end_ns: Ints
+
+    @property
+    def length_ns(self) -> Ints:
+        return self.end_ns - self.begin_ns
+
+
+def start_ups(inputs: Inputs) -> StartUps:
+    """The start-up of each actor."""
+    m, begin = inputs.m, inputs.lives.start
+    size = len(m.who)
+    moved = ((m.bursts["bytes"] > 0) | (m.bursts["mapped_bytes"] > 0)).to_numpy()
+    who, first, last = (m.bursts[name].to_numpy() for name in ("who", "first_ns", "last_ns"))
+    pipes = (m.table.files["ftype"] == "fifo").to_numpy()[m.bursts["file"].to_numpy()]
+    data = (m.classed(("data", "manager")) | pipes) & moved
+    until = grouping.least(who[data], first[data], size, np.iinfo(np.int64).max)
+    loads = m.classed(SOFTWARE) & (m.bursts["dir"] == edge_table.READ).to_numpy() & (first < until[who])
+    order = np.flatnonzero(loads)[np.lexsort((first[loads], who[loads]))]
+    rows = pd.DataFrame({"who": who[order], "first": first[order], "last": last[order]})
+    rows["over"] = rows.groupby("who")["last"].cummax()
+    before = rows.groupby("who")["over"].shift()
+    before = before.where(before.notna(), pd.Series(begin[rows["who"].to_numpy()], index=rows.index)).astype(np.int64)
+    paused = (rows["first"] - before > PAUSE_NS).groupby(rows["who"]).cummax()
+    kept = rows[~paused.to_numpy(dtype=np.bool_)]
+    end = np.maximum(grouping.most(kept["who"].to_numpy(), kept["last"].to_numpy(), size, 0), begin)
+    return StartUps(begin, np.minimum(end, np.maximum(until, begin)))
+
+
+def most_loaded(inputs: Inputs, actors: Ints) -> str:
+    """The package of which these actors read most files as software; "" where it is no more than their libraries."""
+    m = inputs.m
+    mine = m.classed(("software",)) & np.isin(m.bursts["who"].to_numpy(), actors)
+    files = np.unique(m.bursts["file"].to_numpy()[mine])
+    names = Counter(packages.package(str(m.paths[file])) for file in files if "-packages/" in str(m.paths[file]))
+    names = Counter({name: count for name, count in names.items() if not name.startswith("_")})
+    return names.most_common(1)[0][0] if names else ""
