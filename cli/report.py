@@ -30,8 +30,10 @@ ANY = "any"
     multiple=True,
     metavar="finding:KIND",
     help="Exit with 1 when the run has a finding of this kind ('finding:small calls'), or about it (finding:race,"
-    " finding:failure, ...); finding:any for all of these but notes. May be repeated.",
+    " finding:failure, ...); finding:any for all of these but notes and what costs under 3% of the"
+    " run. May be repeated.",
 )
+@click.option("--all", "every", is_flag=True, help="List all findings, also those that cost under 3% of the run.")
 @click.option("--after", metavar="DAY", help="Of a store: only runs that began on this day or later (2026-11-22).")
 @click.option("--before", metavar="DAY", help="Of a store: only runs that began on this day or earlier.")
 @format_option
@@ -41,12 +43,13 @@ def command(
     directory: Path,
     html: Path | None,
     kinds: tuple[str, ...],
+    every: bool,
     after: str | None,
     before: str | None,
     form: str,
     flux_workers: int | None,
 ) -> None:
-    """Show the stages of the run DIR, their dataflow, and what was lost.
+    """Show what bounds the run DIR, what to change, its stages and dataflow, and what was lost.
 
     In a Flux instance DIR may be the id of a traced job, here and for all commands that open a run.
 
@@ -75,7 +78,7 @@ def command(
     with _cluster(run.path, flux_workers):
         data = summary.collect(run)
         found = [one for one in run.findings() if any(_meets(one, kind) for kind in wanted)] if wanted else []
-    _show(data, html, form)
+    _show(data, html, form, every)
     if found:
         raise FindingError(f"{run.path}: {'; '.join(f'{one.kind}: {one.title}' for one in found)}")
 
@@ -95,10 +98,11 @@ def _gate(text: str) -> str:
 
 
 def _meets(finding: Finding, kind: str) -> bool:
-    return kind in (finding.kind, finding.about) or (kind == ANY and finding.about not in ("note", "quality"))
+    any_fault = finding.about not in ("note", "quality") and not finding.small
+    return kind in (finding.kind, finding.about) or (kind == ANY and any_fault)
 
 
-def _show(data: dict[str, Any], html: Path | None, form: str) -> None:
+def _show(data: dict[str, Any], html: Path | None, form: str, every: bool) -> None:
     if form == "json":
         put_json(data)
         return
@@ -107,7 +111,7 @@ def _show(data: dict[str, Any], html: Path | None, form: str) -> None:
 
         from tailrace.analyzer.report import terminal
 
-        terminal.show(data, Console())
+        terminal.show(data, Console(), every)
         return
     from tailrace.analyzer.report.html import write_page
 

@@ -55,7 +55,7 @@ class Recipe:
 SECTIONS: dict[str, list[Recipe]] = {
     "What happened": [
         Recipe("What ran, and was anything lost?", "info run", "", "", 22),
-        Recipe("What should I look at first?", "report run", "Findings come by what they cost.", "Findings", 34),
+        Recipe("What should I look at first?", "report run", "What bounds the run, then findings by cost.", "", 32),
         Recipe("Which tasks did not succeed, and why?", "task run audit", "", "", 12),
         Recipe("Which task was tried again?", "task run check", "", "", 12),
         Recipe("What in short, for a log book?", "info run --summary", "", "", 40),
@@ -102,7 +102,7 @@ SECTIONS: dict[str, list[Recipe]] = {
         Recipe("Who made this file, and from what?", "file run counts.txt --up", "", "Made from", 30),
         Recipe("Who used this file?", "file run sorted-0 --down", "", "Used for", 12),
         Recipe("Which input did a result depend on?", "file run report.txt --up", "", "Made from", 12),
-        Recipe("What was written and never read?", "report run", "", "    bytes", 5),
+        Recipe("What was written and never read?", "report run", "", "Written, kept", 6),
         Recipe("From when on can this file be deleted?", "file run all.txt", "When it was last used.", "", 5),
         Recipe("What flows between the stages?", "graph run --format dot", "", "", 20),
     ],

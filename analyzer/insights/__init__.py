@@ -1,6 +1,7 @@
 """What a run's dataflow says about the run: the analyses, and the findings made from them.
 
     insights(run).findings()        conclusions, in order of their cost (findings/)
+    insights(run).verdict           what bounds the run, and what could be gained (verdict.py)
     insights(run).critical          the critical path through data (critical.py)
     insights(run).declared          declared against observed (declared_savings.py)
     insights(run).failures          tasks that failed, by how (failures.py)
@@ -22,7 +23,7 @@ from functools import cached_property
 import pandas as pd
 
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.insights import call_places
+from tailrace.analyzer.insights import call_places, verdict
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import Finding
 from tailrace.analyzer.insights.finding_list import Findings
@@ -49,6 +50,11 @@ class Insights(Analyses):
     def findings(self) -> Findings:
         """All findings, in order of their cost: a list."""
         return Findings(self._ranked)
+
+    @cached_property
+    def verdict(self) -> verdict.Verdict:
+        """What bounds the run, and the best single change (verdict.py)."""
+        return verdict.verdict(self, self.findings())
 
     @cached_property
     def _ranked(self) -> Findings:

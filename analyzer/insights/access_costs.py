@@ -23,6 +23,8 @@ import pandas as pd
 from tailrace.analyzer.edges import edge_table, event_fold, file_classes
 from tailrace.analyzer.insights import access_patterns
 from tailrace.analyzer.insights.inputs import FLOOR_BYTES, Inputs
+from tailrace.analyzer.insights.start_ups import StartUps
+from tailrace.analyzer.model.calls import LOCKS
 from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.tabular import Tabular
@@ -41,6 +43,8 @@ and a page is read whole anyway."""
 LEAST_CALLS = 32
 """Of an actor on a file in a direction: fewer are a header, or a file of settings."""
 _NONE = np.empty(0, dtype=np.int64)
+MOSTLY = 0.2
+"""Of the opens, up to which those of data are beside the point."""
 METADATA_NS = 30_000_000_000
 """Of a program in a stage: so much time in metadata calls is much, whatever else it does (Drishti)."""
 SHORT_NS = 20_000_000
@@ -56,7 +60,7 @@ class Costs(Tabular):
     scattered: the same columns: calls at random offsets, smaller than LARGE_BYTES, that no buffer would serve.
     metadata: stage, program, calls, data_calls, unused_opens (of files of which nothing was moved), time_ns: opens,
         closes, stats and the like, where they are more than reads and writes or take METADATA_NS; without short
-        processes, and without seeks and flushes, which have findings of their own.
+        processes, and without seeks, flushes and locks, which are told of elsewhere; time_ns is without start-ups, too.
     processes: program, processes, time_ns (in which at least one of them lived), mean_ns: the short ones, from the
         parent's fork to its wait where these are known.
     """
@@ -71,15 +75,15 @@ class Costs(Tabular):
     processes_gain_ns: int
 
 
-def costs(inputs: Inputs) -> Costs:
-    """The costs of a run's accesses."""
+def costs(inputs: Inputs, loads: StartUps) -> Costs:
+    """The costs of a run's accesses. loads: its start-ups, whose metadata calls have a finding of their own."""
     uses, times = _uses(inputs)
     dense = uses["span"] <= DENSE * uses["bytes"]
     small = (uses["mean_bytes"] < FLOOR_BYTES) & np.where(uses["is_random"], dense, ~uses["is_buffered"])
     scattered = uses["is_random"] & ~small & (uses["mean_bytes"] < LARGE_BYTES)
     short = np.flatnonzero(inputs.lives.over - inputs.lives.begun <= SHORT_NS)
     short = short[~np.isin(short, inputs.lives.process[inputs.m.of_manager])] if inputs.m.of_manager.any() else short
-    metadata, metadata_ns = _metadata(inputs, ~np.isin(inputs.lives.process, short))
+    metadata, metadata_ns = _metadata(inputs, loads, ~np.isin(inputs.lives.process, short))
     processes, processes_ns = _processes(inputs, short)
     return Costs(
         *_by_stage(inputs, uses, times, small.to_numpy(dtype=np.bool_)),
@@ -191,7 +195,7 @@ def _largest(rows: Sequence[Mapping[str, object]], by: str) -> pd.DataFrame:
     return table
 
 
-def _metadata(inputs: Inputs, keep: Bools) -> tuple[pd.DataFrame, int]:
+def _metadata(inputs: Inputs, loads: StartUps, keep: Bools) -> tuple[pd.DataFrame, int]:
     m = inputs.m
     stage_of_who = inputs.tasks["stage_code"].to_numpy()[inputs.of_who]
     program_of_who, programs = pd.factorize(np.array([file_classes.program(exe) for exe in m.who["exe"]], dtype=object))
@@ -208,7 +212,8 @@ def _metadata(inputs: Inputs, keep: Bools) -> tuple[pd.DataFrame, int]:
     meta = np.where((busy.group % kinds == edge_table.META) & keep[who], group_of_who[who], -1)
     times = intervals.union(_of(busy._replace(group=np.arange(len(busy.group))), meta))
     others, share = _without(inputs, np.where(keep, group_of_who, -1), len(first))
-    lengths = (intervals.length(times, len(first)) * share).astype(np.int64)
+    lengths = intervals.length(times, len(first)) * share
+    lengths = (lengths * _after_start_up(inputs, loads, np.where(keep, group_of_who, -1), len(first))).astype(np.int64)
     unused = access_patterns.unused_opens(inputs)
     opens = np.zeros(len(first), dtype=np.int64)
     np.add.at(opens, group_of_who[unused["who"].to_numpy()], unused["opens"].to_numpy())
@@ -225,17 +230,19 @@ def _metadata(inputs: Inputs, keep: Bools) -> tuple[pd.DataFrame, int]:
         }
         for group, actor in enumerate(first)
     ]
-    many = np.flatnonzero((names > data_calls) | (lengths >= METADATA_NS))
+    many = np.flatnonzero(
+        ((names > data_calls) | (lengths >= METADATA_NS)) & ~_loading(inputs, group_of_who, len(first))
+    )
     whole = int(intervals.length(times, len(first))[many].sum())
     gain = _together(times, many) * int(lengths[many].sum()) // max(whole, 1)
     return _largest([table[group] for group in many], "time_ns"), gain
 
 
 def _without(inputs: Inputs, group: Ints, count: int) -> tuple[Ints, Floats]:
-    """By group: the calls that seek and flush, and the share of the time in metadata calls that is not theirs."""
+    """By group: the calls that seek, flush and lock, and the share of the time in metadata calls that is not theirs."""
     rows = inputs.m.table.functions
     rows = rows[rows["kind"] == edge_table.META]
-    theirs = rows["name"].isin(access_patterns.FLUSHES | event_fold.SEEKS).to_numpy()
+    theirs = rows["name"].isin(access_patterns.FLUSHES | event_fold.SEEKS | frozenset(LOCKS)).to_numpy()
     of_row = group[rows["who"].to_numpy()]
     sums = {}
     for name, keep in (("calls", theirs), ("time_ns", theirs), ("whole", np.ones(len(rows), dtype=np.bool_))):
@@ -244,6 +251,33 @@ def _without(inputs: Inputs, group: Ints, count: int) -> tuple[Ints, Floats]:
         values = rows["time_ns" if name == "whole" else name].to_numpy()
         np.add.at(sums[name], of_row[mine], values[mine])
     return sums["calls"], 1 - sums["time_ns"] / np.maximum(sums["whole"], 1)
+
+
+def _loading(inputs: Inputs, group: Ints, count: int) -> Bools:
+    """By group: whether most of what it opened is software, and settings of the machine: it loads itself, whenever it
+    does."""
+    m = inputs.m
+    classes = np.full(len(m.table.files), -1, dtype=np.int64)
+    classes[m.bursts["file"].to_numpy()] = m.cls
+    rows = m.table.patterns[m.table.patterns["opens"] > 0]
+    data = classes[rows["file"].to_numpy()] == file_classes.CLASSES.index("data")
+    opens = _sum(rows["opens"], group[rows["who"].to_numpy()], count)
+    of_data = _sum(rows["opens"].where(data, 0), group[rows["who"].to_numpy()], count)
+    return np.asarray((opens >= LEAST_CALLS) & (of_data < MOSTLY * opens), dtype=np.bool_)
+
+
+def _after_start_up(inputs: Inputs, loads: StartUps, group: Ints, count: int) -> Floats:
+    """By group: the share of the time in metadata calls that is not in start-ups."""
+    kinds, every = len(edge_table.KINDS), np.arange(len(inputs.m.who), dtype=np.int64)
+    busy = inputs.m.table.busy
+    pick = busy.group % kinds == edge_table.META
+    of_who = busy._replace(group=busy.group // kinds)
+    meta = intervals.cover(intervals.union(Intervals(*(column[pick] for column in of_who))), len(every))
+    mine = group >= 0
+    whole, part = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    np.add.at(whole, group[mine], meta.length()[mine])
+    np.add.at(part, group[mine], meta.inside(every, loads.begin_ns, loads.end_ns)[mine])
+    return 1 - part / np.maximum(whole, 1)
 
 
 def _processes(inputs: Inputs, short: Ints) -> tuple[pd.DataFrame, int]:

@@ -26,6 +26,8 @@ from tailrace.analyzer.insights import (
     failures,
     lifetime,
     pairs,
+    processors,
+    start_ups,
 )
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import outcomes, stages
@@ -92,7 +94,17 @@ class Analyses:
     @cached_property
     def access_costs(self) -> access_costs.Costs:
         """What small calls, random offsets, metadata calls and short processes cost (access_costs.py)."""
-        return access_costs.costs(self.inputs)
+        return access_costs.costs(self.inputs, self.start_ups)
+
+    @cached_property
+    def processors(self) -> processors.Processors:
+        """How many processors there were, and how long tasks used them (processors.py)."""
+        return processors.processors(self.inputs)
+
+    @cached_property
+    def start_ups(self) -> start_ups.StartUps:
+        """How long programs took to load themselves (start_ups.py)."""
+        return start_ups.start_ups(self.inputs)
 
     def accesses(self, by: str = "stage") -> access_patterns.Accesses:
         """What the I/O is like by stage, program, task, rank, host or file (access_patterns.py)."""
@@ -128,11 +140,11 @@ class Analyses:
         processes = (ledger.partial_processes(m.processes) or set()) | m.lossy
         return frozenset(self.inputs.of_who[m.of_processes(processes)].tolist())
 
-    def doubts(self, tasks: Iterable[int], by_time: bool) -> list[str]:
-        """What makes a conclusion from these tasks uncertain, as parts of a sentence; by_time: it depends on the order
-        of their times."""
+    def doubts(self, tasks: Iterable[int], absence: bool, by_time: bool) -> list[str]:
+        """What makes a conclusion from these tasks uncertain, as parts of a sentence; absence: it says that they did
+        not do something; by_time: it depends on the order of their times."""
         mine = {int(task) for task in tasks}
-        partly = len(mine & self.partly_seen)
+        partly = len(mine & self.partly_seen) if absence else 0
         said = [f"{partly} of its {self.counted(mine)} seen in part"] if partly else []
         hosts = {
             str(self.inputs.m.who["host"].iat[int(row)]) for row in np.flatnonzero(np.isin(self.inputs.of_who, [*mine]))

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table
+from tailrace.analyzer.edges import edge_table, file_classes
 from tailrace.analyzer.insights import access_patterns
 from tailrace.analyzer.insights.access_costs import LARGE_BYTES
 from tailrace.analyzer.insights.inputs import FLOOR_BYTES, Inputs
@@ -109,13 +109,15 @@ def seeks(inputs: Inputs) -> pd.DataFrame:
 
 def streams(inputs: Inputs) -> pd.DataFrame:
     """stage, calls, bytes, mean_bytes, kernel_calls (of a page each), time_ns: what went through streams of the C
-    library in calls smaller than a page, of processes with such calls on average."""
+    library in calls smaller than a page, of processes with such calls on average; not of the general tools (sort, uniq,
+    ...), which nobody changes."""
     group = stage_of_who(inputs)
     every = inputs.m.table.functions
     rows = every[every["name"].isin(STREAM) & (every["kind"] <= edge_table.WRITE)]
     sums = rows.groupby("who")[["calls", "bytes"]].sum()
     small = sums.index[sums["bytes"] < FLOOR_BYTES * sums["calls"]]
-    rows = rows[rows["who"].isin(small)]
+    given = [who for who in small if file_classes.program(str(inputs.m.who["exe"].iat[who])) in file_classes.TOOLS]
+    rows = rows[rows["who"].isin(small) & ~rows["who"].isin(given)]
     if rows.empty:
         return _largest([])
     wall = _wall(inputs, rows, group, (edge_table.READ, edge_table.WRITE))

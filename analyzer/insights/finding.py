@@ -6,7 +6,8 @@ A rule is a file of findings/; tools/findings_docs.py makes the documentation's 
 
 Invariants: a finding has a title that says what, how much and where, advice, and a query that shows its data.
 Texts hold names as the trace has them, unescaped; in a query a name is quoted for the shell, and `*`, `?` and `[` in
-it are literal.
+it are literal. From which cost on a finding is told, and from which on it is advice, is said here alone (`LEAST`,
+`ADVISED`).
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ RANK = {FAILURE: 0, RACE: 1, ORDER: 2, TIME: 3, SPACE: 3, NOTE: 4, QUALITY: 5}
 COSTLESS = {FAILURE: "failed", RACE: "race", ORDER: "order", NOTE: "note", QUALITY: "note"}
 """What reports show in place of a cost."""
 
+IO, GAPS = "critical path I/O", "critical path gaps"
+"""The rules that say where time went, but not why."""
+
 Value = str | int | float | bool | None
 Row = dict[str, Value]
 
@@ -46,7 +50,9 @@ class Match:
     cost_ns, cost_bytes: 0 where not known; estimate: whether cost_ns is one; count: how many cases; evidence: rows of
     the analysis, those that cost most; query: a template in place of the rule's, where that one can't show the case;
     advice: in place of the rule's, where that one is of no use;
-    tasks: what it is drawn from (positions in `Inputs.tasks`); empty where it is not drawn from what tasks did.
+    tasks: what it is drawn from (positions in `Inputs.tasks`); empty where it is not drawn from what tasks did;
+    fault: something is wrong, whatever it costs: never small;
+    where: what stands behind the rule's change in the verdict: "in sort"; "" where that says all.
     """
 
     title: str
@@ -59,13 +65,15 @@ class Match:
     query: str = ""
     advice: str = ""
     tasks: Collection[int] = ()
+    fault: bool = False
+    where: str = ""
 
 
 @dataclass(frozen=True)
 class Finding:
     """A conclusion about a run. kind: of its rule; about: a key of `RANK`; query: a command, or
     Python after `import tailrace`; doubts: why it may be wrong, which its title says and for which it is ranked below
-    those without; the others as in `Match` and `Rule`."""
+    those without; small: it costs less than `ADVISED`; the others as in `Match` and `Rule`."""
 
     kind: str
     about: str
@@ -78,6 +86,9 @@ class Finding:
     count: int = 1
     evidence: Sequence[Row] = ()
     doubts: Sequence[str] = ()
+    small: bool = False
+    change: str = ""
+    where: str = ""
 
     def __repr__(self) -> str:
         return finding_list.finding_text(self)
@@ -105,6 +116,10 @@ class Threshold:
         return f"{self.value:g} {self.unit}"
 
 
+LEAST = Threshold(1, "% of the makespan")
+"""For all rules that estimate time: what costs less is no finding."""
+ADVISED = Threshold(3, "% of the makespan")
+"""What costs less is no advice: reports fold it into one line (`Finding.small`)."""
 FLOOR = Threshold(FLOOR_BYTES >> 10, "KiB")
 """No finding about fewer bytes than this, the cost of a match that is about bytes."""
 
@@ -117,6 +132,10 @@ class Rule:
     advice: what to do about it; source: the paper, tool, manual page or reasoning behind it; query: a template of the
     command, or expression of Python, that shows it, with {run} and the keys of `Match.names`; find: the function that
     finds it; thresholds: all of them must be reached.
+    change: the advice in a few words, as the verdict has it ("larger calls"); "" where there is no one change.
+    explains: the rules that say where the same time went, but less of why: they stand back (findings/__init__.py).
+    absence: it says that something did not happen or that nothing orders two tasks, which events that are missing
+        could refute. What other rules count is at least so much.
     """
 
     kind: str
@@ -128,34 +147,44 @@ class Rule:
     query: str
     find: Callable[[Analyses], Iterator[Match]]
     thresholds: tuple[Threshold, ...] = ()
+    change: str = ""
+    explains: tuple[str, ...] = ()
+    absence: bool = False
 
-    def findings(self, found: Analyses) -> Iterator[Finding]:
-        """The findings of this rule in a run."""
+    def matches(self, found: Analyses) -> Iterator[Match]:
+        """The matches of this rule in a run that are large enough to be told."""
         for match in self.find(found):
-            if self.about == SPACE and FLOOR in self.thresholds and match.cost_bytes < FLOOR_BYTES:
-                continue
-            doubts = found.doubts(match.tasks, by_time=self.about in (RACE, ORDER, TIME))
-            yield Finding(
-                kind=self.kind,
-                about=self.about,
-                title=f"{match.title} ({'; '.join(doubts)})" if doubts else match.title,
-                advice=match.advice or self.advice,
-                query=self.query_of(found.directory, match.names, match.query),
-                cost_ns=match.cost_ns,
-                cost_bytes=match.cost_bytes,
-                estimate=match.estimate,
-                count=match.count,
-                evidence=match.evidence,
-                doubts=doubts,
-            )
+            if not (self.about == SPACE and FLOOR in self.thresholds and match.cost_bytes < FLOOR_BYTES):
+                yield match
+
+    def finding(self, found: Analyses, match: Match, small: bool) -> Finding:
+        """What is told of a match."""
+        doubts = found.doubts(match.tasks, absence=self.absence, by_time=self.about in (RACE, ORDER, TIME))
+        return Finding(
+            kind=self.kind,
+            about=self.about,
+            title=f"{match.title} ({'; '.join(doubts)})" if doubts else match.title,
+            advice=match.advice or self.advice,
+            query=self.query_of(found.directory, match.names, match.query),
+            cost_ns=match.cost_ns,
+            cost_bytes=match.cost_bytes,
+            estimate=match.estimate,
+            count=match.count,
+            evidence=match.evidence,
+            doubts=doubts,
+            small=small,
+            change=self.change,
+            where=match.where,
+        )
 
     def query_of(self, directory: str, names: Mapping[str, str | Sequence[str]], other: str = "") -> str:
         """The query, or another one, with its names filled in."""
         query = other or self.query
-        if not query.startswith("tailrace query "):
+        if not query.startswith("tailrace "):
             return query.format(run=repr(directory), **{key: repr(name) for key, name in names.items()})
+        is_pattern = query.startswith("tailrace query ")
         words = {
-            key: shell.quoted(literal(name)) if isinstance(name, str) else shell.join(name)
+            key: shell.quoted(literal(name) if is_pattern else name) if isinstance(name, str) else shell.join(name)
             for key, name in names.items()
         }
         return query.format(run=shell.directory(directory), **words)

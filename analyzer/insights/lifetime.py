@@ -7,8 +7,8 @@
     live        from born to last use: the file is needed. `held`: from born to gone, or to the end of the run.
     reread      bytes read less distinct bytes read, per reader; `again` over all readers
     copy        an actor (process in a task) that read one data file and nothing else, and wrote one: all bytes moved by
-                the kernel (`KERNEL`); or by calls as many and as large, through both from front to back (`CALLS`); or
-                the same byte ranges of both (`RANGES`), which may be any bytes
+                the kernel (`KERNEL`); or by a program that copies, through both from front to back (`COPIER`); or the
+                same byte ranges of both by another one (`RANGES`), which may be any bytes
     node-local  made in the run and used from one host only
 
 An intermediate is a data file that was written in the run and read by another task than its writers.
@@ -21,15 +21,17 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table
+from tailrace.analyzer.edges import edge_table, file_classes
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import stages
 from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.tabular import Tabular
 from tailrace.analyzer.util.types import Array, Bools, Ints
 
-KERNEL, CALLS, RANGES = "kernel", "calls", "ranges"
+KERNEL, COPIER, RANGES = "kernel", "copier", "ranges"
 """What shows that one file is a copy of another one."""
+COPIERS = frozenset({"cp", "install", "mv", "rsync", "scp"})
+"""Programs that change no byte of what they read and write again."""
 STEPS = 400
 """Points of the footprint that are kept."""
 
@@ -166,7 +168,7 @@ def _unique(inputs: Inputs, data: Bools, code: Ints, way: int = edge_table.READ)
 
 
 def _copies(inputs: Inputs) -> pd.DataFrame:
-    """source, target (file codes), task, bytes, evidence (`KERNEL`, `CALLS`, `RANGES`); the largest first."""
+    """source, target (file codes), task, bytes, evidence (`KERNEL`, `COPIER`, `RANGES`); the largest first."""
     pairs = _alone(inputs)
     both = pairs.rename(columns={"file_read": "source", "file_written": "target"})[["source", "target"]]
     ranges = _ranges(inputs, both)
@@ -180,8 +182,8 @@ def _copies(inputs: Inputs) -> pd.DataFrame:
         ordered = last in (0, 1) and pair["calls_written"] > 1 and not pair["backward_read"] + pair["backward_written"]
         if pair["relayed_bytes_read"] == pair["relayed_bytes_written"] == moved > 0:
             evidence = KERNEL
-        elif once and ordered:
-            evidence = CALLS
+        elif once and ordered and file_classes.program(str(inputs.m.who["exe"].iat[int(who)])) in COPIERS:
+            evidence = COPIER
         elif same:
             evidence, moved = RANGES, same
         else:

@@ -1,9 +1,10 @@
 """Pairs of producer and consumer: streaming and co-location candidates, fans, and the caterpillar of the critical path.
 
 stream      a file of at least `FLOOR_BYTES` that one task wrote, and one other read after it was complete, both all of
-            it once from front to back, in the order of their calls: through a pipe the reader could have begun with the
-            first write. It would have gained at most the time between the producer's first write and its end, not more
-            than it worked itself, and not more than the estimate of the run without that wait (whatif.py).
+            it once from front to back, in the order of their calls, the reader without a seek: through a pipe it could
+            have begun with the first write. It would have gained at most the time between the producer's first write
+            and its end, not more than it worked itself, and not more than the estimate of the run without that wait
+            (whatif.py).
 co-locate   tasks on two hosts between which bytes passed through a file: on one host the bytes need not leave it
 fan         for each stage: from how many tasks one of its tasks took data (in), and to how many it gave (out)
 caterpillar the critical path (`Critical.path`, the spine) with its side inputs, from tasks beside it or from before
@@ -23,7 +24,7 @@ from tailrace.analyzer.insights.critical import Critical
 from tailrace.analyzer.insights.inputs import FLOOR_BYTES, Inputs
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.model.order import DATA
-from tailrace.analyzer.util.types import Array, Ints
+from tailrace.analyzer.util.types import Array, Bools, Ints
 
 ESTIMATED = 10
 """Pairs on the longest chain whose gain is estimated; the others are left out."""
@@ -53,6 +54,7 @@ def streams(inputs: Inputs, c: Critical) -> pd.DataFrame:
         for end, way in (("producer", edge_table.WRITE), ("consumer", edge_table.READ))
     }
     rows = rows[(length["consumer"] == length["producer"]) & (length["consumer"] > 0)]
+    rows = rows[~_sought(inputs, rows["consumer"].to_numpy(), rows["file"].to_numpy())]
     wrote = _first_write(inputs)
     begun = wrote.reindex(pd.MultiIndex.from_frame(rows[["producer", "file"]]), fill_value=-1).to_numpy()
     ends = c.tasks["end_ns"].to_numpy()[rows["producer"]]
@@ -64,11 +66,12 @@ def streams(inputs: Inputs, c: Critical) -> pd.DataFrame:
     order = ["critical", "gain_ns"]
     rows = rows.drop(columns="taken_ns").sort_values(order, ascending=False, kind="stable", ignore_index=True)
     shown = np.flatnonzero(rows["critical"])[:ESTIMATED].tolist()
+    beside = whatif.Beside(inputs)
     for at in shown:
         producer, consumer, file, gain = (
             int(rows[name].iat[at]) for name in ("producer", "consumer", "file", "gain_ns")
         )
-        rows.loc[at, "gain_ns"] = min(gain, whatif.streamed(inputs, producer, consumer, file))
+        rows.loc[at, "gain_ns"] = min(gain, beside.saved(producer, consumer, file))
     rows = rows[~rows["critical"] | rows.index.isin(shown)]
     result: pd.DataFrame = rows.sort_values(order, ascending=False, kind="stable", ignore_index=True)
     return result
@@ -113,6 +116,16 @@ def _front_to_back(inputs: Inputs, way: int, files: Ints) -> pd.Series[int]:
     key = [rows["task"], rows["file"]]
     total = rows["bytes"].groupby(key).sum()
     result: pd.Series[int] = total.where(straight.groupby(key).all(), -1)
+    return result
+
+
+def _sought(inputs: Inputs, task: Ints, file: Ints) -> Bools:
+    """Whether each task went to a place in a file besides asking once for it at each open, as Python's `open` does."""
+    rows = inputs.m.table.patterns
+    rows = rows[(rows["dir"] == edge_table.META).to_numpy()]
+    sums = rows.groupby([inputs.of_who[rows["who"].to_numpy()], rows["file"].to_numpy()])[["seeks", "opens"]].sum()
+    found = sums.reindex(pd.MultiIndex.from_arrays([task, file]), fill_value=0)
+    result: Bools = (found["seeks"] > found["opens"].clip(lower=1)).to_numpy(dtype=np.bool_)
     return result
 
 

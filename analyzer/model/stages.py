@@ -107,6 +107,12 @@ def io_ns(m: Model) -> int:
     return int(covered(m, everyone, m.table.busy.group % len(edge_table.KINDS) < edge_table.STREAM, 1)[0])
 
 
+def transfer_ns(m: Model) -> int:
+    """The same for reads and writes alone."""
+    everyone = np.zeros(len(m.table.busy.group), dtype=np.int64)
+    return int(covered(m, everyone, m.table.busy.group % len(edge_table.KINDS) < edge_table.META, 1)[0])
+
+
 def _files(m: Model, code: Ints, size: int) -> dict[str, Ints]:
     fates = file_fates(m)
     data = m.classed(("data",))

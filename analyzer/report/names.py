@@ -68,6 +68,10 @@ class Names:
                 line = f"{line} {option}"
         return [visible(part) for text in (*lines, line) for part in text.split("\n")]
 
+    def quoted(self) -> str:
+        """The run's directory as a word of a shell's command."""
+        return shell.directory(self.directory)
+
     def opening(self) -> str:
         """The Python statement that opens the run for `query`."""
         return visible(f"{OPENED} = tailrace.open({self._here()!r})")

@@ -1,6 +1,6 @@
-"""The report on a terminal: facts and findings here, tables in terminal_tables.py.
+"""The report on a terminal: verdict, facts, findings and data quality here, tables in terminal_tables.py.
 
-    summary.collect(run) -> show(data, console) -> facts, findings, tables
+    summary.collect(run) -> show(data, console) -> verdict, facts, findings, tables, data quality
 
 Invariants: names are printed as text, never as markup or control sequences (names.py). No line is wider than the
 terminal as long as its numbers fit. A list that leaves rows out says so, also where it folds the files of the workflow
@@ -21,7 +21,7 @@ from rich.text import Text
 
 from tailrace.analyzer import summary
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.insights.finding import COSTLESS
+from tailrace.analyzer.insights.finding import ADVISED, COSTLESS
 from tailrace.analyzer.report.names import Names, fit, names_of
 from tailrace.analyzer.report.terminal_tables import GAP, ORDER_WORDS, SHOWN, STATUS_STYLES, TABLES, WIDE, first_of
 from tailrace.analyzer.summary.limits import JsonObject
@@ -39,10 +39,13 @@ FINDING_STYLES = {
     "quality": "dim",
 }
 COST_WIDTH = 9
+LIST_ALL = "tailrace report {run} --all"
 TOGETHER = re.compile(r"(?<=\d) (?=(?:[num]?s|min|h|B|[KMGTP]iB)\b)|(?<=\w) (?=\d+(?: ->|\.?$))")
 """Blanks at which a line does not break: "4.42 s", "merge 13"."""
 PART_WORDS = {
-    "compute": "computing",
+    "computing": "computing",
+    "asleep": "waiting outside of recorded calls (asleep, or for a processor)",
+    "running": "running outside of recorded calls (computing, asleep or waiting)",
     "io": "in file I/O",
     "stream": "blocked on pipes and sockets",
     "wait": "waiting for other processes",
@@ -60,8 +63,9 @@ def render_terminal(run: AnalyzedRun, console: Console) -> None:
     show(summary.collect(run), console)
 
 
-def show(data: JsonObject, console: Console) -> None:
-    """Prints what `summary.collect` returns; long tables show their first rows (`SHOWN`) and say so."""
+def show(data: JsonObject, console: Console, every: bool = False) -> None:
+    """Prints what `summary.collect` returns; long tables show their first rows (`SHOWN`) and say so. every: all
+    findings, also the small ones."""
     about, names, width = data["about"], names_of(data), console.width
     _print(console, Text(visible(shortened(about["title"] or about["directory"], LONGEST_NAME)), "bold"))
     if about["hashed_names"]:
@@ -70,10 +74,11 @@ def show(data: JsonObject, console: Console) -> None:
         outcome = Text(visible(data["outcome"]["text"]), OUTCOME_STYLES[data["outcome"]["level"]])
         for line in _wrapped(outcome, width):
             _print(console, line)
-    for fact in _facts(data):
+    for fact in (Text(verdict_text(data), "bold"), *_facts(data)):
         for line in _wrapped(fact, width):
             _print(console, line)
-    _show_findings(data["findings"]["rows"], names, console)
+    findings = [row for row in data["findings"]["rows"] if row["about"] != "quality"]
+    _show_findings(findings, names, console, every)
     for table in TABLES:
         made = table(data, names, width)
         if made is not None:
@@ -82,6 +87,7 @@ def show(data: JsonObject, console: Console) -> None:
                 _print(console, line)
             for line in _wrapped(Text(made.note, "dim"), width) if made.note else ():
                 _print(console, line)
+    _show_quality(data, names, console)
     if width < WIDE:
         left_out = "I/O by read, write, metadata" + ("; starting, processes" if data["waits"] else "")
         _print(console, Text(f"(Left out below {WIDE} columns: {left_out})", "dim"))
@@ -115,9 +121,6 @@ def _wrapped(text: Text, width: int, indent: int = 2) -> Iterator[Text]:
 
 def _facts(data: JsonObject) -> Iterator[Text]:
     yield Text(f"{headline(data['numbers'])}. {footprint_text(data['footprint'])}")
-    yield Text(coverage_text(data["coverage"]), "dim")
-    for line in loss_lines(data["losses"]):
-        yield Text.assemble(("lost: ", "yellow"), visible(shortened(line, LONGEST_NAME)))
     counts = data["declared"]["counts"]
     if counts:
         parts = [(f"{counts[status]} {status}", style) for status, style in STATUS_STYLES.items() if counts.get(status)]
@@ -126,6 +129,12 @@ def _facts(data: JsonObject) -> Iterator[Text]:
         by_order = [f"{orders[order]} {words}" for order, words in ORDER_WORDS.items() if orders.get(order)]
         yield said.append(f" ({', '.join(by_order)})" if by_order else "")
     yield Text(critical_text(data["critical"]))
+
+
+def verdict_text(data: JsonObject) -> str:
+    """The report's first sentences."""
+    text = visible(names_of(data).sentence(data["verdict"]["text"]))
+    return f"{text} Part of what happened was not recorded (see Data quality)." if data["losses"] else text
 
 
 def headline(numbers: JsonObject) -> str:
@@ -149,7 +158,7 @@ def critical_text(critical: JsonObject) -> str:
     words = PART_WORDS if critical["managed"] else {**PART_WORDS, "gap": UNMANAGED_GAP}
     if critical["silent_tasks"]:
         words = {**PART_WORDS, "gap": SILENT_GAP}
-    shares = ((critical["parts_ms"][name] / span, words[name]) for name in words)
+    shares = ((critical["account_ms"].get(name, 0) / span, words[name]) for name in words)
     parts = ", ".join(f"{share:.0%} {words}" for share, words in shares if share >= 0.005)
     bound = time_text(critical["bound_ms"] * 1e6)
     text = f"Critical path: {time_text(span * 1e6)}, of it {parts}; the longest chain of work is {bound}."
@@ -176,12 +185,39 @@ def loss_lines(losses: list[JsonObject]) -> list[str]:
 # --- the findings ---------------------------------------------------------------------------------------------------
 
 
-def _show_findings(findings: list[JsonObject], names: Names, console: Console) -> None:
-    if not findings:
+def _show_findings(findings: list[JsonObject], names: Names, console: Console, every: bool) -> None:
+    large = [row for row in findings if every or not row["small"]]
+    small = findings[len(large) :]
+    _print_findings(large if every else large[: SHOWN["findings"]], len(large), names, console)
+    if small:
+        kinds = ", ".join(dict.fromkeys(str(row["kind"]) for row in small))
+        cost = f"{'each ' if len(small) > 1 else ''}under {ADVISED.value:g}% of the run"
+        for line in _wrapped(Text(f"{count_text(len(small), 'small thing')} ({cost}): {kinds}.", "dim"), console.width):
+            _print(console, line)
+        for query in names.query(LIST_ALL.format(run=names.quoted()), console.width - GAP):
+            _print(console, Text(" " * GAP + query, "dim"))
+
+
+def _show_quality(data: JsonObject, names: Names, console: Console) -> None:
+    """How much of what happened was recorded, what it cost, and what can't be told."""
+    _print(console, Text())
+    lines = [Text.assemble(("Data quality: ", "bold"), (coverage_text(data["coverage"]), "dim"))]
+    for text in loss_lines(data["losses"]):
+        lines.append(Text.assemble(("lost: ", "yellow"), visible(shortened(text, LONGEST_NAME))))
+    for row in data["findings"]["rows"]:
+        if row["about"] == "quality":
+            lines.append(Text(visible(shortened(names.sentence(str(row["title"])), 2 * LONGEST_NAME)) + ".", "dim"))
+    for said in lines:
+        for line in _wrapped(said, console.width):
+            _print(console, line)
+
+
+def _print_findings(shown: list[JsonObject], total: int, names: Names, console: Console) -> None:
+    if not shown:
         return
     _print(console, Text())
-    shown, indent = findings[: SHOWN["findings"]], COST_WIDTH + GAP
-    head = Text("Findings, by what they cost" + first_of(len(shown), len(findings)), "bold")
+    indent = COST_WIDTH + GAP
+    head = Text("Findings, by what they cost" + first_of(len(shown), total), "bold")
     if not all(str(finding["query"]).startswith("tailrace ") for finding in shown):
         head.append(f" ({names.opening()})", "not bold dim")
     for part in _wrapped(head, console.width):
@@ -213,6 +249,8 @@ def cost_and_title(finding: JsonObject) -> tuple[str, str]:
     if about in COSTLESS:
         return COSTLESS[about], title
     is_time = about == "time" or bool(finding["cost_ns"])
+    if is_time and not finding["cost_ns"]:
+        return "time", title
     amount = time_text(finding["cost_ns"]) if is_time else bytes_text(finding["cost_bytes"])
     if title.startswith(f"{amount} "):
         return amount, title[len(amount) + 1 :]

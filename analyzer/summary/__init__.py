@@ -96,6 +96,7 @@ def collect(run: AnalyzedRun, model: Model | None = None) -> JsonObject:
             "orders": declared.loc[declared["status"] == "undeclared", "order"].value_counts().to_dict(),
             **cut(_with_names(whole, declared), "declared"),
         },
+        "verdict": insight.verdict(found),
         "findings": insight.findings(found),
         "critical": insight.critical(found, start_ns, shown_tasks["rows"], task_row),
         "footprint": insight.footprint(found, start_ns),

@@ -1,4 +1,6 @@
-"""The results of the analyses (tailrace.analyzer.insights) for the report: findings, critical path, footprint."""
+"""The results of the analyses (tailrace.analyzer.insights) for the report: verdict, findings, critical path,
+footprint.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,15 @@ def findings(found: Insights) -> JsonObject:
     return {"total": len(rows), "rows": [plain(finding.json()) for finding in rows[: LIMITS["findings"]]]}
 
 
+def verdict(found: Insights) -> JsonObject:
+    """The first sentences of a report; parts: ns of the makespan by what it was spent on."""
+    one = found.verdict
+    return {"text": one.text, "parts_ns": dict(one.parts), "change": one.change, "gain_ns": one.gain_ns}
+
+
 def critical(found: Insights, start_ns: int, tasks: list[JsonObject], task_row: Ints) -> JsonObject:
-    """The critical path: what the makespan was spent on (ms), by stage, and its pieces, the longest when cut.
+    """The critical path: what the makespan was spent on (ms; account_ms: with what the kernel says of processors), by
+    stage, and its pieces, the longest when cut.
 
     Args:
         tasks: the rows that the report has.
@@ -50,6 +59,7 @@ def critical(found: Insights, start_ns: int, tasks: list[JsonObject], task_row: 
         "silent_tasks": c.silent,
         "bound_ms": ms(c.bound_ns),
         "parts_ms": {name: ms(ns) for name, ns in c.parts.items()},
+        "account_ms": {name: ms(ns) for name, ns in found.verdict.parts.items()},
         "stages": [
             {
                 "stage": str(row["stage"]),

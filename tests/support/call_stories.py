@@ -152,10 +152,11 @@ def short_processes() -> FakeRun:
         at, pid, start = 4 * number, number + 2, "187a"
         child = {"pid": 1, "start": start, "cat": "PROCESS", "ret": pid}
         story.event("fork", at_ms=at, dur=MS, **child)
+        program = "/bin/touch" if number else "/bin/ls"
+        story.event("execve", program, pid=pid, start=start, cat="PROCESS", at_ms=at + 0.4, dur=0)
         story.write(f"/f{number % 3}", pid=pid, start=start, at_ms=at + 0.5, dur=MS)
         story.event("wait", at_ms=at + 1, dur=MS, **child)
-        exe = "/bin/touch" if number else "/bin/ls"
-        rows.append({"host": "n1", "pid": pid, "start": start, "ppid": 1, "exe": exe, "argv": [exe]})
+        rows.append({"host": "n1", "pid": pid, "start": start, "ppid": 1, "exe": program, "argv": [program]})
     rows.append({**rows[0], "pid": 1, "ppid": 0, "exe": "/bin/sh"})
     table = pd.DataFrame(rows).assign(exit=0, signal=None, t1_ns=None)
     return story.run(processes=table.astype(dict.fromkeys(("exit", "pid", "ppid", "signal", "t1_ns"), "Int64")))

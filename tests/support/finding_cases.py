@@ -24,6 +24,18 @@ from support.call_stories import (
     stream_buffers,
     useless_seeks,
 )
+from support.diagnosis_stories import (
+    expanded_again,
+    failing_calls,
+    half_written,
+    outliving_processes,
+    processes,
+    repeated_start_ups,
+    serial_stage,
+    server_waits,
+    small_pipe_writes,
+    undeclared_input,
+)
 from support.flowcase import MS, T0_NS, FakeRun, Story
 from support.task_stories import declared, moment, task
 
@@ -134,11 +146,21 @@ def critical_path() -> FakeRun:
     return story.run(**declared(("a", "b", "file")))
 
 
+def critical_io() -> FakeRun:
+    """Two fifths of the run, in whole files."""
+    story = Story()
+    task(story, "a", 0, 100, writes="/a")
+    task(story, "b", 100, 200, reads="/a", writes="/big", io=40)
+    return story.run()
+
+
 def dependency_without_data() -> FakeRun:
+    """Beside a third task, so that there are two workers."""
     story = Story()
     task(story, "a", 0, 10, writes="/a")
-    task(story, "b", 10, 20, reads="/other", writes="/b")
-    return story.run(**declared(("a", "b", "file")))
+    task(story, "b", 10, 20, reads="/other", writes="/b", pid=2)
+    task(story, "c", 0, 1, writes="/c", io=0.5, pid=3)
+    return story.run(**declared(("a", "b", "file"), ("c", "d", "future")))
 
 
 def streaming_candidate() -> FakeRun:
@@ -163,15 +185,17 @@ def files() -> FakeRun:
         story.event("unlink", path, task="make", stage="m")
     for _ in range(3):
         story.read("/mid", 0, 3 << 20, task="use", stage="u")
-    return story.run()
+    return story.run(**declared(("make", "use", "file"), files=(("make", "w", "/mid"),)))
 
 
 def file_copies() -> FakeRun:
+    """By cp; and by a program that writes as many bytes as it read, which may be others."""
     story = Story()
-    for place in (0, 1 << 19):
-        story.read("/a", place, 1 << 19, task="stage-in", stage="s")
-        story.write("/b", place, 1 << 19, task="stage-in", stage="s")
-    return story.run()
+    for name, start in (("upper", 2), ("stage-in", 1)):
+        for place in (0, 1 << 19):
+            story.read(f"/{name}", place, 1 << 19, task=name, stage="s", pid=start)
+            story.write(f"/{name}-out", place, 1 << 19, task=name, stage="s", pid=start)
+    return story.run(processes=processes((1, 99, "/bin/cp"), (2, 99, "/usr/bin/upper")))
 
 
 def hosts() -> FakeRun:
@@ -367,8 +391,8 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
         "The run took 500 ms before its first task began, and 50.0 ms after its last one was over, of 650 ms",
     ),
     "critical path I/O": (
-        critical_path,
-        "File I/O took 81.0 ms of 700 ms on the critical path, most of it in b (80.0 ms)",
+        critical_io,
+        "File I/O took 81.0 ms of 200 ms on the critical path, most of it in b (80.0 ms)",
     ),
     "small calls": (
         small_calls,
@@ -439,7 +463,7 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     ),
     "dependency without data": (
         dependency_without_data,
-        "b waited for a, but read nothing that it wrote; without it the run could be up to 10.0 ms shorter",
+        "b waited for a, but read nothing that it wrote; without it the run could be up to 9.00 ms shorter",
     ),
     "streaming candidate": (
         streaming_candidate,
@@ -460,7 +484,7 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     ),
     "file copies": (
         file_copies,
-        "1.00 MiB were read and written again in equal steps, as a copy does, the largest from /a to /b (1.00 MiB)",
+        "1.00 MiB were copied from file to file, the largest from /stage-in to /stage-in-out (1.00 MiB)",
     ),
     "node-local candidate": (
         hosts,
@@ -474,6 +498,44 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     "declared, not accessed": (
         declared_not_accessed,
         "a declared /in as an input and never read it (and 1 more case)",
+    ),
+    "serial stage": (
+        serial_stage,
+        "b ran alone for 30.0 ms of 40.0 ms, where up to 3 tasks of a ran at a time",
+    ),
+    "expanded again and again": (
+        expanded_again,
+        "3 tasks each expanded /ref.gz (1.00 MiB), the same data every time",
+    ),
+    "undeclared input": (
+        undeclared_input,
+        "use read 8.00 KiB of /w/cache/norm, which is from before the run and declared by no task",
+    ),
+    "outliving processes": (
+        outliving_processes,
+        "t had ended, and its server went on for 290 ms, and wrote /late",
+    ),
+    "half-written output": (
+        half_written,
+        "make was killed by signal 9 (SIGKILL) while it wrote /out: the 97.7 KiB that are there may be half of it, and"
+        " use read it",
+    ),
+    "failing calls": (
+        failing_calls,
+        "use: 100 calls of pread64 on /d failed with EINVAL (Invalid argument), and took 100 us; the file is open with"
+        " O_DIRECT, which takes blocks at multiples of their size",
+    ),
+    "small pipe writes": (
+        small_pipe_writes,
+        "gen: 10,000 writes of 100 B on average to a pipe took 50.0 ms; 16 writes of 64.0 KiB would do",
+    ),
+    "waiting for a server": (
+        server_waits,
+        "get waited 80.0 ms for 10.0.0.1:80, a server outside of the run, and got 1.00 MiB",
+    ),
+    "repeated start-ups": (
+        repeated_start_ups,
+        "t: prog was started 10 times, and each time took 30.0 ms to load itself and its modules",
     ),
     "clock skew": (
         clock_skew,

@@ -72,10 +72,19 @@ def _write_accounts(story: FakeRun, directory: Path) -> None:
 
 def _block(host: str, pid: int, rows: list[dict[str, Any]], facts: dict[str, Any] | None) -> bytes:
     hashes: dict[tuple[str, str], str] = {}
+    kinds = {row["path"]: row["ftype"] for row in rows if row.get("path")}
     events = [_event(row, hashes) for row in rows]
     blocks = {row["path"]: row["blksize"] for row in rows if row.get("blksize")}
     names = [
-        tw.file_line(value, path, int(identity.split(":")[2]), "8:1", btime=None, blksize=blocks.get(path))
+        tw.file_line(
+            value,
+            path,
+            int(identity.split(":")[2]),
+            "8:1",
+            btime=None,
+            kind=kinds.get(path, "reg"),
+            blksize=blocks.get(path),
+        )
         for (path, identity), value in hashes.items()
     ]
     return tw.block([tw.host_line(host), *names, *events], {"host": host, "pid": pid, **(facts or {})})

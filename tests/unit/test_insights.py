@@ -147,7 +147,8 @@ class TestLifetime:
 
     @pytest.mark.usefixtures("without_floor")
     def test_findings_name_unread_and_repeated_bytes(self) -> None:
-        found = {f.kind: f for f in of(self.story()).findings()}
+        outputs = declared(("m", "u", "file"), files=(("m", "w", "/mid"),))
+        found = {f.kind: f for f in of(self.story(), **outputs).findings()}
         assert found["never read"].cost_bytes == 60 and found["never read"].count == 2
         assert found["written, then deleted unread"].cost_bytes == 70
         assert found["repeated reads"].cost_bytes == 400
@@ -169,7 +170,10 @@ class TestLifetime:
                 for at, size in enumerate(sizes):
                     way(path, sum(sizes[:at]), size, task=f"t{pid}", pid=pid, **values)
 
+        story.process(1, "/bin/cp")
+        story.process(9, "/usr/bin/upper")
         moves(1, "/a", "/steps", [60, 30, 0], [60, 30])
+        moves(9, "/a", "/transformed", [60, 30, 0], [60, 30])
         moves(2, "/a", "/shorter", [90], [80])
         moves(3, "/a", "/two inputs", [90], [90])
         story.read("/other", 0, 1, task="t3", pid=3)
@@ -185,7 +189,8 @@ class TestLifetime:
         copies = of(story).lifetime.copies
         paths = dataflow.model(story.run()).paths
         assert {paths[r.target]: (paths[r.source], r.bytes, r.evidence) for r in copies.itertuples()} == {
-            "/steps": ("/a", 90, "calls"),
+            "/steps": ("/a", 90, "copier"),
+            "/transformed": ("/a", 90, "ranges"),
             "/ranges": ("/a", 90, "ranges"),
             "/backward": ("/a", 90, "ranges"),
             "/kernel": ("/a", 90, "kernel"),
@@ -336,7 +341,7 @@ class TestFindings:
         story = Story()
         task(story, "a", 0, 10, writes="/a")
         story.write(path, 0, 300, task=name, stage="t[0]", at_ms=20)
-        i = of(story)
+        i = of(story, **declared(("a", "b", "file"), files=(("a", "w", "/a"),)))
         (finding,) = [f for f in i.findings() if f.kind == "never read"]
         asked = shlex.split(finding.query)
         assert fnmatchcase(path, asked[asked.index("--path") + 1])

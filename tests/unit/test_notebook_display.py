@@ -31,6 +31,7 @@ def story() -> Story:
         s.write(f"/mid/{i}{HOSTILE}", 0, 4_000_000, stage="make", task=f"m{i}", pid=10 + i)
         s.read(f"/mid/{i}{HOSTILE}", 0, 4_000_000, stage=HOSTILE, task=f"u{i}", pid=20 + i)
     s.write("/out", 0, 40_000_000, stage=HOSTILE, task="u0", pid=20)
+    s.write("/out", 0, 40_000_000, stage=HOSTILE, task="u1", pid=21)
     return s
 
 

@@ -9,10 +9,9 @@ import pandas as pd
 
 from tailrace.analyzer.insights import call_places
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import Match, Threshold, rows_of
+from tailrace.analyzer.insights.finding import LEAST, Match, Threshold, rows_of
 from tailrace.analyzer.util.types import Row
 
-LEAST = Threshold(1, "% of the makespan")
 CALLS = Threshold(1000, "calls")
 
 
@@ -38,6 +37,7 @@ def matches(found: Analyses, rows: pd.DataFrame, gain_ns: int, title: Callable[[
         count=len(rows),
         evidence=rows_of(rows.drop(columns="stage_code")),
         tasks=found.tasks_of_stages(set(rows["stage_code"])),
+        where=f"in {top['stage']}",
     )
 
 
@@ -45,15 +45,14 @@ def of_stages(
     found: Analyses,
     rows: pd.DataFrame,
     title: Callable[[Row, int], str],
-    least: Threshold,
     names: Mapping[str, str] | None = None,
     calls: Mapping[str, Any] | None = None,
 ) -> Iterator[Match]:
-    """One match for rows of a table of call_costs.py by gain_ns, if the run could be shorter by `least` percent. calls:
+    """One match for rows of a table of call_costs.py by gain_ns, if the run could be shorter by `LEAST`. calls:
     which of the first row's stage they are, for `call_places.longest`."""
     rows = found.of_users(rows)
     cost = min(int(rows["gain_ns"].sum()), found.inputs.makespan_ns) if len(rows) else 0
-    if not least.reached(cost, found.inputs.makespan_ns):
+    if not LEAST.reached(cost, found.inputs.makespan_ns):
         return
     top: Row = rows.iloc[0].to_dict()
     chosen: dict[str, str | list[str]] = {"stage": found.of_stage(str(top["stage"])), **(names or {})}
@@ -66,4 +65,5 @@ def of_stages(
         count=len(rows),
         evidence=rows_of(rows.drop(columns="stage_code")),
         tasks=found.tasks_of_stages(set(rows["stage_code"])),
+        where=f"in {top['stage']}",
     )

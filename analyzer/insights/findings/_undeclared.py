@@ -11,7 +11,7 @@ from tailrace.analyzer.model.partly_declared import PartlyDeclared
 from tailrace.analyzer.util.formatting import bytes_text
 
 SOURCE = "The declared DAG compared with the observed one (docs/declared-dag.md)"
-QUERY = 'tailrace.open({run}).insights().declared.undeclared.query("order == {order}")'
+QUERY = "tailrace query {run} {task} --where dir=r --by path --agg count --agg sum:size --sort sum_size"
 
 
 def matches(found: Analyses, order: str, words: str) -> Iterator[Match]:
@@ -34,7 +34,7 @@ def matches(found: Analyses, order: str, words: str) -> Iterator[Match]:
     said = words.format(**names)
     yield Match(
         title=f"{consumer} read {bytes_text(int(top['bytes']))} that {producer} wrote{said}{more(len(rows))}",
-        names={"order": order},
+        names={"task": found.of_tag(str(top["consumer_workflow"]), str(top["consumer"]))},
         cost_bytes=int(rows["bytes"].sum()),
         count=len(rows),
         evidence=rows_of(rows[["producer", "consumer", "bytes", "files"]]),

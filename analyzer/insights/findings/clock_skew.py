@@ -33,6 +33,6 @@ RULE = Rule(
     ),
     advice="Synchronize the clocks of the hosts (chronyd, ntpd) before the next run.",
     source="Lamport 1978, clock condition: a message is received after it was sent; analyzer/edges/clocks.py",
-    query="tailrace.open({run}).insights().inputs.m.ahead",
+    query="tailrace host {run}",
     find=find,
 )

@@ -42,7 +42,7 @@ RULE = Rule(
     ),
     advice="Run consumers on the host of their producers: pin the tasks, or submit both in one job.",
     source="Lee et al. 2023 (DataLife); Tang et al. 2024 (DaYu)",
-    query="tailrace.open({run}).insights().apart",
+    query="tailrace query {run} --where dir=r --by stage,host --agg sum:size",
     find=find,
     thresholds=(LEAST, FLOOR),
 )

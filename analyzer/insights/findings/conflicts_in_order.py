@@ -41,4 +41,5 @@ RULE = Rule(
     source=_races.SOURCE,
     query=_races.QUERY,
     find=find,
+    absence=True,
 )

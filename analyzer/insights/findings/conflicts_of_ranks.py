@@ -45,4 +45,5 @@ RULE = Rule(
     source="MPI-4.1, section 14.6.1 (consistency semantics); " + _races.SOURCE,
     query=_races.QUERY,
     find=find,
+    absence=True,
 )

@@ -8,12 +8,11 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import EVIDENCE, TIME, Match, Row, Rule, Threshold
+from tailrace.analyzer.insights.finding import EVIDENCE, GAPS, LEAST, TIME, Match, Row, Rule, Threshold
 from tailrace.analyzer.model import outcomes
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import time_text
 
-LEAST = Threshold(1, "% of the makespan")
 LEAST_MS = Threshold(50, "ms in all")
 """About what the start of one interpreter takes: in a run of a few programs that is all the gap there is."""
 
@@ -112,7 +111,7 @@ def _longest(found: Analyses) -> list[Row]:
 
 
 RULE = Rule(
-    kind="critical path gaps",
+    kind=GAPS,
     about=TIME,
     title="Time between the tasks of the critical path",
     definition=(
@@ -126,4 +125,5 @@ RULE = Rule(
     query="tailrace.open({run}).insights().critical.path",
     find=find,
     thresholds=(LEAST, LEAST_MS),
+    change="no time between tasks",
 )

@@ -40,4 +40,5 @@ RULE = Rule(
     source="The declared DAG compared with the observed one (docs/declared-dag.md)",
     query="tailrace query {run} {task} --by path,path2,dir",
     find=find,
+    absence=True,
 )

@@ -50,4 +50,5 @@ RULE = Rule(
     query=_files.QUERY,
     find=find,
     thresholds=(_files.LEAST, FLOOR),
+    absence=True,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tailrace.analyzer.insights import whatif
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import TIME, Match, Rule, more, rows_of
 from tailrace.analyzer.util.formatting import time_text
@@ -11,9 +12,12 @@ from tailrace.analyzer.util.formatting import time_text
 
 def find(found: Analyses) -> Iterator[Match]:
     """All dependencies without data, as one match."""
-    rows, saved = found.declared.empty, found.declared.together_ns
+    rows = found.declared.empty
     if len(rows) == 0:
         return
+    # With enough processors, and with the workers that the run had.
+    estimate = whatif.estimate(found.inputs, drop=[whatif.WITHOUT_DATA])
+    saved = max(min(found.declared.together_ns, estimate.saved_ns), 0)
     top = rows.iloc[0]
     producer, consumer = found.ends(top.to_dict())
     them = "it" if len(rows) == 1 else "them"
@@ -35,10 +39,13 @@ RULE = Rule(
     definition=(
         "A task was declared to need a file of another task, ran without failing, and read nothing that the other"
         " wrote. The cost is by how much the longest chain of declared tasks would be shorter without all such"
-        " dependencies, gaps between tasks left out: an upper bound, with enough processors."
+        " dependencies, gaps between tasks left out, and no more than `tailrace whatif` estimates with the workers that"
+        " the run had: an upper bound."
     ),
     advice="Remove the dependency, unless it stands for an effect that no file shows.",
     source="The declared DAG compared with the observed one (docs/declared-dag.md); Kelley and Walker 1959",
-    query="(d := tailrace.open({run}).insights().declared).together_ns, d.empty",
+    query="tailrace whatif {run} --drop 'declared edges without data'",
     find=find,
+    change="no dependency without data",
+    absence=True,
 )

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 from tailrace.analyzer.insights import call_costs
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import TIME, Match, Rule, Threshold, more
+from tailrace.analyzer.insights.finding import IO, LEAST, TIME, Match, Rule, Threshold, more
 from tailrace.analyzer.insights.findings import _calls
 from tailrace.analyzer.util.types import Row
 
-LEAST = Threshold(5, "% of the makespan")
 CALLS = Threshold(1000, "calls in a stage")
 
 
@@ -19,7 +18,7 @@ def find(found: Analyses) -> Iterator[Match]:
     rows = call_costs.independent(found.inputs)
     rows = rows[rows["independent"] >= CALLS.value] if len(rows) else rows
     yield from _calls.of_stages(
-        found, rows, _title, LEAST, calls={"names": call_costs.event_names(found.inputs, call_costs.MPI)}
+        found, rows, _title, calls={"names": call_costs.event_names(found.inputs, call_costs.MPI)}
     )
 
 
@@ -50,4 +49,6 @@ RULE = Rule(
     query="tailrace query {run} {stage} --where cat=MPIIO --by name,rank --agg count --agg sum:size",
     find=find,
     thresholds=(CALLS, LEAST),
+    change="collective calls",
+    explains=(IO,),
 )

@@ -15,6 +15,8 @@ from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import time_text
 
 LEAST = Threshold(25, "% of the makespan")
+MUCH_USED = 0.5
+"""Of the processors' time, from which on more workers would mostly share them."""
 
 
 def find(found: Analyses) -> Iterator[Match]:
@@ -23,12 +25,16 @@ def find(found: Analyses) -> Iterator[Match]:
     pieces = path[(path["via"] == RESOURCE) & (path["ready_ns"] < path["begin_ns"])]
     since, until = (pieces[name].to_numpy(dtype=np.int64) for name in ("ready_ns", "begin_ns"))
     alone = np.zeros(len(pieces), dtype=np.int64)
-    waited = int(intervals.length(intervals.union(intervals.make(alone, since, until)), 1)[0])
-    if LEAST.reached(waited, makespan):
+    waits = intervals.union(intervals.make(alone, since, until))
+    waited, used = int(intervals.length(waits, 1)[0]), _used(found, waits, set(pieces["task"].tolist()))
+    if LEAST.reached(waited, makespan) and used < MUCH_USED:
+        most = _most_at_once(found)
         yield Match(
             title=f"Tasks of the critical path were ready for {time_text(waited)} of {time_text(makespan)} while others"
-            f" ran in their place, at most {_most_at_once(found)} at a time",
-            cost_ns=min(waited, makespan - found.critical.bound_ns),
+            f" ran in their place, at most {most} at a time",
+            names={"workers": str(2 * most)},
+            query="" if found.inputs.managed or most > 1 else "tailrace.open({run}).insights().critical.path",
+            cost_ns=int(min(waited, makespan - found.critical.bound_ns) * (1 - used)),
             estimate=True,
             evidence=[
                 Row(task=found.inputs.called(int(task)), ready_s=(ready - found.inputs.start_ns) / 1e9, waited_ns=ns)
@@ -39,6 +45,15 @@ def find(found: Analyses) -> Iterator[Match]:
             ],
             tasks=set(pieces["task"].tolist()),
         )
+
+
+def _used(found: Analyses, waits: intervals.Intervals, tasks: set[int]) -> float:
+    """The share of the processors that was used meanwhile; where all tasks are threads of one process, of one: what
+    computes in an interpreter does so one by one."""
+    lives, used = found.inputs.lives, found.processors.used(waits)
+    mine = np.isin(found.inputs.of_who, [*tasks])
+    is_one = len(tasks) > 1 and len(np.unique(lives.process[mine])) == 1
+    return min(used * found.processors.count, 1.0) if is_one else used
 
 
 def _most_at_once(found: Analyses) -> int:
@@ -59,16 +74,19 @@ RULE = Rule(
     about=TIME,
     title="Tasks that were ready while others ran in their place",
     definition=(
-        "The part of the makespan in which a task of the critical path had all its data and predecessors, and another"
-        " task occupied the worker, the nodes or the slot in which it then ran. What more of them could save at most is"
-        " the makespan less the longest chain of work."
+        "The part of the makespan in which a task of the critical path had all its data and predecessors, and"
+        " another task occupied the worker, the nodes or the slot in which it then ran. A task that needed nothing"
+        " of others was ready when it was submitted. What more workers could save at most is the makespan less the"
+        f" longest chain of work, by the share of the processors that was idle meanwhile; where {MUCH_USED:.0%} of"
+        " them were busy, more workers would only share them."
     ),
     advice=(
         "Run more tasks at a time, as far as processors and memory allow (`tailrace whatif --workers` estimates the"
         " gain)."
     ),
     source="Yang and Miller 1988 (critical path of parallel programs); Graham 1969 (bounds on multiprocessing)",
-    query="tailrace.open({run}).insights().critical.path",
+    query="tailrace whatif {run} --workers {workers}",
     find=find,
     thresholds=(LEAST,),
+    change="more workers",
 )

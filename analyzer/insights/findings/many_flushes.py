@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from tailrace.analyzer.insights import call_costs
 from tailrace.analyzer.insights.access_patterns import FLUSHES
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import TIME, Match, Rule, Threshold, more
+from tailrace.analyzer.insights.finding import IO, LEAST, TIME, Match, Rule, Threshold, more
 from tailrace.analyzer.insights.findings import _calls
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
 from tailrace.analyzer.util.types import Row
 
-LEAST = Threshold(5, "% of the makespan")
 CALLS = Threshold(100, "flushes in a stage")
 
 
@@ -20,7 +19,7 @@ def find(found: Analyses) -> Iterator[Match]:
     """All stages that do so, as one match."""
     rows = call_costs.flushes(found.inputs)
     rows = rows[(rows["calls"] >= CALLS.value) & (rows["calls"] >= 2 * rows["needed"])] if len(rows) else rows
-    yield from _calls.of_stages(found, rows, _title, LEAST, calls={"names": FLUSHES})
+    yield from _calls.of_stages(found, rows, _title, calls={"names": FLUSHES})
 
 
 def _title(top: Row, count: int) -> str:
@@ -49,4 +48,6 @@ RULE = Rule(
     query="tailrace query {run} {stage} --where 'name=*sync*' --by name,path --agg count --agg sum:dur --sort sum_dur",
     find=find,
     thresholds=(CALLS, LEAST),
+    change="fewer flushes",
+    explains=(IO,),
 )

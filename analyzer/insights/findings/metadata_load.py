@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from tailrace.analyzer.insights import call_places
 from tailrace.analyzer.insights.access_costs import METADATA_NS, SHORT_NS
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import TIME, Match, Rule, Threshold, more, rows_of
+from tailrace.analyzer.insights.finding import IO, LEAST, TIME, Match, Rule, Threshold, more, rows_of
 from tailrace.analyzer.util.formatting import count_text, time_text
 
-LEAST = Threshold(5, "% of the makespan")
 CALLS = Threshold(1000, "calls")
 
 
@@ -34,6 +33,7 @@ def find(found: Analyses) -> Iterator[Match]:
         count=len(rows),
         evidence=rows_of(rows.drop(columns="stage_code")),
         tasks=found.tasks_of_stages(set(rows["stage_code"])),
+        where=f"in {top['stage']}",
     )
 
 
@@ -43,17 +43,19 @@ RULE = Rule(
     title="Time in calls on names and directories",
     definition=(
         "A program made more calls that open, close, look up, list or change files than reads and writes, or spent"
-        f" {time_text(METADATA_NS)} in them, and lived longer than {time_text(SHORT_NS)}; seeks and flushes do not"
-        " count. The estimate is the time for which at least one such call of these"
-        " programs was running: an upper bound of what fewer would save."
+        f" {time_text(METADATA_NS)} in them, and lived longer than {time_text(SHORT_NS)}; seeks, flushes and locks do"
+        " not count, nor does the time in which a program loads itself and its modules, or a program that opens"
+        " hardly any data. The estimate is the time for which at least one such call of these programs was running:"
+        " an upper bound of what fewer would save."
     ),
     advice=(
         "Open a file once and keep it open, put many small files into one (tar, HDF5, a database), list a directory"
-        " once instead of looking up each name, shorten search paths (PATH, PYTHONPATH, LD_LIBRARY_PATH), and start"
-        " fewer processes: each looks up its libraries."
+        " once instead of looking up each name, and shorten search paths (PATH, PYTHONPATH, LD_LIBRARY_PATH)."
     ),
     source="Bez et al. 2022 (Drishti: 30 s of metadata)",
     query="tailrace query {run} {stage} --by name --agg count --agg sum:dur --where 'size=' --sort sum_dur",
     find=find,
     thresholds=(CALLS, LEAST),
+    change="fewer calls on names",
+    explains=(IO,),
 )

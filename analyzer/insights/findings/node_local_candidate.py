@@ -46,4 +46,5 @@ RULE = Rule(
     query="tailrace query {run} --path {path} --by host,task,dir --agg sum:size",
     find=find,
     thresholds=(HOSTS, LEAST, FLOOR),
+    absence=True,
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tailrace.analyzer.insights.access_costs import LARGE_BYTES, LEAST_CALLS, RANDOM_SHARE
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import TIME, Match, Rule, more
+from tailrace.analyzer.insights.finding import IO, LEAST, TIME, Match, Rule, more
 from tailrace.analyzer.insights.findings import _calls
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
 from tailrace.analyzer.util.types import Row
@@ -46,5 +46,7 @@ RULE = Rule(
         " --sort -ts --limit 50"
     ),
     find=find,
-    thresholds=(_calls.CALLS, _calls.LEAST),
+    thresholds=(_calls.CALLS, LEAST),
+    change="calls in the order of the file",
+    explains=(IO,),
 )

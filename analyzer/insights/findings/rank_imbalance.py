@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 from tailrace.analyzer.insights import access_patterns, call_costs
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import TIME, Match, Rule, Threshold, more
+from tailrace.analyzer.insights.finding import IO, LEAST, TIME, Match, Rule, Threshold, more
 from tailrace.analyzer.insights.findings import _calls
 from tailrace.analyzer.util.formatting import bytes_text, time_text
 from tailrace.analyzer.util.types import Row
 
-LEAST = Threshold(5, "% of the makespan")
 RANKS = Threshold(access_patterns.LEAST_MEMBERS, "ranks in the stage")
 
 
@@ -21,7 +20,7 @@ def find(found: Analyses) -> Iterator[Match]:
     if len(rows):
         rows = rows[rows["outside"] & (rows["gain_ns"] > call_costs.IMBALANCE * rows["time_ns"])]
     names = {"rank": str(rows["rank"].iat[0])} if len(rows) else {}
-    yield from _calls.of_stages(found, rows, _title, LEAST, names)
+    yield from _calls.of_stages(found, rows, _title, names)
 
 
 def _title(top: Row, count: int) -> str:
@@ -50,4 +49,6 @@ RULE = Rule(
     query="tailrace query {run} {stage} --by rank --agg count --agg sum:size --agg sum:dur --sort sum_dur",
     find=find,
     thresholds=(RANKS, LEAST),
+    change="I/O spread over the ranks",
+    explains=(IO,),
 )

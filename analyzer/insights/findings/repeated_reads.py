@@ -30,7 +30,7 @@ RULE = Rule(
     ),
     advice="Keep the bytes in memory, read the file once in larger calls, or copy it to node-local storage first.",
     source="Lee et al. 2023 (DataLife); Bez et al. 2022 (Drishti)",
-    query="tailrace.open({run}).insights().lifetime.files.query('again_bytes > 0')[['path', 'again_bytes']]",
+    query="tailrace query {run} --path {path} --where dir=r --by task,host,pid --agg count --agg sum:size",
     find=find,
     thresholds=(_files.LEAST, FLOOR),
 )

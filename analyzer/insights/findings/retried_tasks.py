@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.failures import first_line
-from tailrace.analyzer.insights.finding import EVIDENCE, TIME, Match, Rule
+from tailrace.analyzer.insights.finding import EVIDENCE, GAPS, TIME, Match, Rule
 from tailrace.analyzer.model.outcomes import RETRIED
 from tailrace.analyzer.util.formatting import count_text, time_text
 
@@ -26,6 +26,8 @@ def find(found: Analyses) -> Iterator[Match]:
         title=f"{who}{f': {why}' if why else ''}{took}",
         cost_ns=lost,
         estimate=True,
+        fault=True,
+        names={"task": str(first["task"])},
         count=len(rows),
         evidence=[
             {
@@ -49,6 +51,8 @@ RULE = Rule(
     ),
     advice="Mend what made the first try fail: a retry costs its time, and hides a fault that may come again.",
     source="The workflow manager's own word (docs/declared-dag.md)",
-    query="tailrace.open({run}).declared_tries",
+    query="tailrace task {run} {task}",
     find=find,
+    change="no failed tries",
+    explains=(GAPS,),
 )

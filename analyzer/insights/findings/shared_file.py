@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from tailrace.analyzer.insights import call_costs
 from tailrace.analyzer.insights.access_costs import LARGE_BYTES
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import TIME, Match, Rule, Threshold, more
+from tailrace.analyzer.insights.finding import IO, LEAST, TIME, Match, Rule, Threshold, more
 from tailrace.analyzer.insights.findings import _calls
 from tailrace.analyzer.util.formatting import bytes_text, time_text
 from tailrace.analyzer.util.types import Row
 
-LEAST = Threshold(5, "% of the makespan")
 CALLS = Threshold(1000, "calls on the file")
 
 
@@ -21,7 +20,7 @@ def find(found: Analyses) -> Iterator[Match]:
     rows = call_costs.shared(found.inputs)
     rows = rows[rows["calls"] >= CALLS.value] if len(rows) else rows
     names = {"path": str(rows["path"].iat[0])} if len(rows) else {}
-    yield from _calls.of_stages(found, rows, _title, LEAST, names, {**names, "direction": "w"})
+    yield from _calls.of_stages(found, rows, _title, names, {**names, "direction": "w"})
 
 
 def _title(top: Row, count: int) -> str:
@@ -50,4 +49,6 @@ RULE = Rule(
     query="tailrace query {run} {stage} --path {path} --where dir=w --by host,pid --agg count --agg sum:size",
     find=find,
     thresholds=(CALLS, LEAST),
+    change="a file for each writer",
+    explains=(IO,),
 )

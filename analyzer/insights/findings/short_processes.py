@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from tailrace.analyzer.insights.access_costs import SHORT_NS
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import TIME, Match, Rule, Threshold, rows_of
+from tailrace.analyzer.insights.finding import GAPS, LEAST, TIME, Match, Rule, Threshold, rows_of
 from tailrace.analyzer.util.formatting import time_text
 
-LEAST = Threshold(5, "% of the makespan")
 PROCESSES = Threshold(100, "processes")
 
 
@@ -46,7 +45,9 @@ RULE = Rule(
         " loop inside of the program; group short tasks into one."
     ),
     source="fork(2), execve(2): a process maps its libraries and looks up their names before it works",
-    query="tailrace.open({run}).insights().access_costs.processes",
+    query="tailrace query {run} --name execve --by path --agg count",
     find=find,
     thresholds=(PROCESSES, LEAST),
+    change="one process for many",
+    explains=(GAPS,),
 )

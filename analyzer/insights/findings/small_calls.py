@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tailrace.analyzer.insights.access_costs import DENSE, LARGE_BYTES, LEAST_CALLS
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import TIME, Match, Rule, more
+from tailrace.analyzer.insights.finding import IO, LEAST, TIME, Match, Rule, more
 from tailrace.analyzer.insights.findings import _calls
 from tailrace.analyzer.insights.inputs import FLOOR_BYTES
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
@@ -46,5 +46,7 @@ RULE = Rule(
     source="Bez et al. 2022 (Drishti); Xu et al. 2017 (DXT)",
     query="tailrace query {run} {stage} --where dir={direction} --by size:log2,path --agg count --agg sum:dur",
     find=find,
-    thresholds=(_calls.CALLS, _calls.LEAST),
+    thresholds=(_calls.CALLS, LEAST),
+    change="larger calls",
+    explains=(IO,),
 )

@@ -9,7 +9,7 @@ from tailrace.analyzer.insights.finding import NOTE, Match, Rule, Threshold
 from tailrace.analyzer.model import outcomes
 from tailrace.analyzer.util.formatting import count_text, time_text
 
-LEAST = Threshold(10, "% of the makespan")
+LEAST = Threshold(50, "% of the makespan")
 
 
 def find(found: Analyses) -> Iterator[Match]:

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import pandas as pd
 
+from tailrace.analyzer.insights import resource_waits
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import TIME, Match, Rule, Threshold, more, rows_of
+from tailrace.analyzer.insights.finding import LEAST, TIME, Match, Rule, Threshold, more, rows_of
 from tailrace.analyzer.util.formatting import time_text
+from tailrace.analyzer.util.types import Bools
 
-LEAST = Threshold(1, "% of the makespan")
 SIBLINGS = Threshold(5, "tasks in the stage")
 FAR = 3.5
 """Of the modified z-score, from which on Iglewicz and Hoaglin call a value an outlier."""
 _MAD_TO_SIGMA = 0.6745
+SLOW = 1.5
+"""Times as long as the median."""
 
 
 def find(found: Analyses) -> Iterator[Match]:
@@ -30,7 +34,8 @@ def find(found: Analyses) -> Iterator[Match]:
     median = work.transform("median")
     spread = (rows["work_ns"] - median).abs().groupby(rows["stage_code"]).transform("median")
     far = (rows["work_ns"] - median) * _MAD_TO_SIGMA > FAR * spread
-    late = far & (work.transform("size") >= SIBLINGS.value) & rows["critical"] & (rows["work_ns"] > 1.5 * median)
+    late = far & (work.transform("size") >= SIBLINGS.value) & rows["critical"] & (rows["work_ns"] > SLOW * median)
+    late &= ~_only_shared(found, rows)
     rows = rows.assign(median_ns=median.astype(np.int64))[late]
     rows["gain_ns"] = np.minimum(rows["work_ns"] - rows["median_ns"], rows["path_ns"])
     rows = rows[rows["gain_ns"] > 0].sort_values("gain_ns", ascending=False, kind="stable")
@@ -57,7 +62,21 @@ def find(found: Analyses) -> Iterator[Match]:
             ]
         ),
         tasks=set(np.flatnonzero(np.isin(stage, rows["stage_code"]))),
+        where=f"for {inputs.called(task)}",
     )
+
+
+def _only_shared(found: Analyses, rows: pd.DataFrame) -> Bools:
+    """Whether each task needed no more of a processor than its siblings, in a run with more tasks at a time than
+    processors: it had to wait for one."""
+    inputs, processors = found.inputs, found.processors
+    start, end = (inputs.tasks.loc[inputs.works, name].to_numpy(dtype=np.int64) for name in ("start_ns", "end_ns"))
+    most = int(resource_waits.running_at_ends(start, end).max(initial=0))
+    used = pd.Series(processors.of_task[rows["task"].to_numpy()], index=rows.index)
+    used = used.where(used >= 0)
+    usual = used.groupby(rows["stage_code"]).transform("median")
+    crowded = 0 < processors.count < most
+    return np.asarray((used <= SLOW * usual) & crowded, dtype=np.bool_)
 
 
 RULE = Rule(
@@ -65,17 +84,19 @@ RULE = Rule(
     about=TIME,
     title="A task that took much longer than the others of its stage",
     definition=(
-        "A task on the critical path of a stage with five tasks or more worked more than 1.5 times the median of them,"
-        f" and its modified z-score (by the median of the deviations from the median) is above {FAR:g}. Time in which"
-        " it was blocked by others does not count. The gain is what it worked longer than the median, at most its part"
-        " of the critical path."
+        "A task on the critical path of a stage with five tasks or more worked more than 1.5 times the median of"
+        f" them, and its modified z-score (by the median of the deviations from the median) is above {FAR:g}. Time in"
+        " which it was blocked by others does not count, nor does a task that needed no more processor time than the"
+        " others while more tasks ran than there are processors. The gain is what it worked longer than the median,"
+        " at most its part of the critical path."
     ),
     advice=(
         "`tailrace task` says what sets it apart from its stage (input, host, I/O). Give it less, split it, or start it"
         " first."
     ),
     source="Iglewicz and Hoaglin 1993 (outliers); Xu et al. 2017 (DXT: ranks that lag)",
-    query="tailrace.open({run}).task({task})",
+    query="tailrace task {run} {task}",
     find=find,
     thresholds=(SIBLINGS, LEAST),
+    change="less work",
 )

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 
 from tailrace.analyzer.insights import call_costs
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import TIME, Match, Rule, Threshold, more
+from tailrace.analyzer.insights.finding import IO, LEAST, TIME, Match, Rule, Threshold, more
 from tailrace.analyzer.insights.findings import _calls
 from tailrace.analyzer.insights.inputs import FLOOR_BYTES
 from tailrace.analyzer.util.formatting import bytes_text, time_text
 from tailrace.analyzer.util.types import Row
 
-LEAST = Threshold(5, "% of the makespan")
 SHARE = Threshold(10, "% of all bytes read and written")
 BYTES = Threshold(32, "MiB in a stage")
 
@@ -23,7 +22,7 @@ def find(found: Analyses) -> Iterator[Match]:
     if len(rows):
         much = (rows["bytes"] >= BYTES.value * 2**20) & (rows["bytes"] >= SHARE.value / 100 * found.moved_bytes)
         rows = rows[much]
-    yield from _calls.of_stages(found, rows, _title, LEAST, calls={"names": call_costs.STREAM})
+    yield from _calls.of_stages(found, rows, _title, calls={"names": call_costs.STREAM})
 
 
 def _title(top: Row, count: int) -> str:
@@ -41,7 +40,8 @@ RULE = Rule(
     title="Much data through small buffers of the C library",
     definition=(
         f"Processes moved {BYTES} or more, and {SHARE}, through stdio (fread, fwrite, fgets, fprintf, ...) in calls"
-        f" smaller than {bytes_text(FLOOR_BYTES)} on average. The estimate is the time in these calls: an upper bound."
+        f" smaller than {bytes_text(FLOOR_BYTES)} on average; general tools (sort, uniq) are left out. The estimate"
+        " is the time in these calls: an upper bound."
     ),
     advice=(
         "Give the stream a buffer of 1 MiB before its first use (setvbuf(file, NULL, _IOFBF, 1 << 20)), read and write"
@@ -51,4 +51,6 @@ RULE = Rule(
     query="tailrace query {run} {stage} --where cat=STDIO --by name,path --agg count --agg sum:size --agg sum:dur",
     find=find,
     thresholds=(BYTES, SHARE, LEAST),
+    change="larger buffers",
+    explains=(IO,),
 )

@@ -28,4 +28,5 @@ RULE = Rule(
     source=_undeclared.SOURCE,
     query=_undeclared.QUERY,
     find=find,
+    absence=True,
 )

@@ -29,4 +29,5 @@ RULE = Rule(
     source=_undeclared.SOURCE,
     query=_undeclared.QUERY,
     find=find,
+    absence=True,
 )

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 from tailrace.analyzer.insights import call_costs
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import TIME, Match, Rule, Threshold, more
+from tailrace.analyzer.insights.finding import IO, LEAST, TIME, Match, Rule, Threshold, more
 from tailrace.analyzer.insights.findings import _calls
 from tailrace.analyzer.util.formatting import time_text
 from tailrace.analyzer.util.types import Row
 
-LEAST = Threshold(1, "% of the makespan")
 CALLS = Threshold(1000, "seeks in a stage")
 
 
@@ -20,7 +19,7 @@ def find(found: Analyses) -> Iterator[Match]:
     rows = call_costs.seeks(found.inputs)
     rows = rows[(rows["seeks"] >= CALLS.value) & (rows["useless"] * 2 > rows["seeks"])] if len(rows) else rows
     names = call_costs.event_names(found.inputs, "seek")
-    yield from _calls.of_stages(found, rows, _title, LEAST, calls={"names": names})
+    yield from _calls.of_stages(found, rows, _title, calls={"names": names})
 
 
 def _title(top: Row, count: int) -> str:
@@ -47,4 +46,6 @@ RULE = Rule(
     query="tailrace query {run} {stage} --where 'name=*seek*' --by name,path --agg count --agg sum:dur",
     find=find,
     thresholds=(CALLS, LEAST),
+    change="no seeks",
+    explains=(IO,),
 )

@@ -1,7 +1,7 @@
 // Where the run's time went, and the findings, each with its evidence and its query.
 
 const PARTS = {
-  compute: ["computing", "in no call on a file, pipe or socket"], io: ["file I/O", "inside reads, writes and metadata calls"],
+  compute: ["outside of calls", "in no recorded call: computing, asleep or waiting"], io: ["file I/O", "inside reads, writes and metadata calls"],
   stream: ["pipes and sockets", "blocked in calls on them"],
   wait: ["waiting for processes", "all processes of a task waited for one outside of it: of another task, or not traced"], gap: ["between tasks", data.critical.managed ? "no task of the path made a call: scheduling, queue, tasks with all their data that had not started, failed tasks before their next try" + (data.critical.silent_tasks ? ", and tasks without a recorded call" : "") : "no task of the path made a call: the start of programs, and what the script that starts them does besides"],
   startup: ["start-up", "before the first task began"], stop: ["stop", "after the last call of a task"],
@@ -66,17 +66,18 @@ const showFinding = selectable("finding", () => data.findings.rows, f => f.kind,
     f.query ? queryBox(inPython ? "In Python, after import tailrace" : "On the command line", f.query) : null);
 });
 
-const FIRST = 3;  // findings that the first screen has, with what to do
+const FIRST = 3;  // findings that the first screen has at most, with what to do; small ones it has none
 
 function findings() {
-  const rows = data.findings.rows, list = byId("findings");
-  if (!rows.length) { byId("findings").replaceWith(make("p", {class: "none"}, "Nothing stands out: no race, no wait and no waste worth 1 % of the run.")); return; }
+  const rows = data.findings.rows, list = byId("findings"), first = Math.min(FIRST, rows.filter(f => !f.small).length);
+  if (!first) list.before(make("p", {class: "none"}, "Nothing stands out: no race, no wait and no waste worth 3 % of the run."));
+  if (!rows.length) { list.remove(); return; }
   const items = rows.map((f, i) => make("li", {}, button([make("span", {class: `cost about-${f.about}`}, costText(f)),
-    make("span", {class: "finding"}, make("span", {class: "what"}, titleText(f)), i < FIRST ? make("span", {class: "advice"}, f.advice) : null)], () => showFinding(f))));
-  const more = button(`Show all ${numberText(items.length)}`, () => { keep("findings", "all"); unfold(); items[FIRST].querySelector("button").focus(); }, {class: "more"});
+    make("span", {class: "finding"}, make("span", {class: "what"}, titleText(f)), i < first ? make("span", {class: "advice"}, f.advice) : null)], () => showFinding(f))));
+  const more = button(first ? `Show all ${numberText(items.length)}` : `Show ${count(items.length, "small thing")}`, () => { keep("findings", "all"); unfold(); items[first].querySelector("button").focus(); }, {class: "more"});
   const unfold = () => {
-    const all = state.findings === "all" || items.length <= FIRST;
-    items.forEach((item, i) => { item.hidden = i >= FIRST && !all; });
+    const all = state.findings === "all" || items.length <= first;
+    items.forEach((item, i) => { item.hidden = i >= first && !all; });
     more.hidden = all;
   };
   kept("findings", "", unfold);

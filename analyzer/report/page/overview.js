@@ -75,6 +75,7 @@ function overview() {
     const tile = button([make("span", {class: "number-name"}, item.title), make("span", {class: "number-value"}, words), make("span", {class: "number-note"}, note(item.key))], show);
     byId("numbers").append(make("li", {}, tile));
   }
+  byId("verdict").textContent = shown(data.verdict.text);
   byId("coverage").append(...data.losses.map(l => make("p", {class: "lost"}, `Lost: ${l.text}`)));
   byId("coverage-words").textContent = shown(data.coverage.text);
 }

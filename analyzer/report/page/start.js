@@ -2,7 +2,7 @@
 
 function sectionQueries() {
   queryButton("spent-query", "The critical path's time", ["Each moment of the wall time is counted once.", ...Object.values(PARTS).map(([part, meaning]) => `${part}: ${meaning}.`)], "", "insights(run).critical.parts");
-  queryButton("findings-query", "Findings", "All findings, in order of what they cost; bytes count as the time that the run's own I/O took for so many.", shell("tailrace report {run}"), "run.findings()");
+  queryButton("findings-query", "Findings", "All findings, in order of what they cost; bytes count as the time that the run's own reads and writes took for so many.", shell("tailrace report {run}"), "run.findings()");
   queryButton("outcomes-query", "Outcomes", "How each declared task ended, with its error; the tries that failed have their own in run.declared_tries.", "", "run.outcomes");
   queryButton("dataflow-query", "Dataflow between stages", "For each pair of stages, the bytes that the second one read of what the first one wrote, version by version of each file.",
     shell("tailrace graph {run} --level stage --format json"), "dataflow.flow_table(dataflow.model(run), 'stage')");

@@ -1,0 +1,187 @@
+"""Calls that fail again and again."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer.edges import edge_table, file_classes
+from tailrace.analyzer.insights.analyses import Analyses
+from tailrace.analyzer.insights.finding import IO, LEAST, TIME, Match, Rule, Threshold, more, rows_of
+from tailrace.analyzer.store import engine
+from tailrace.analyzer.store.processes import keys
+from tailrace.analyzer.util.formatting import time_text
+from tailrace.analyzer.util.types import Bools
+
+CALLS = Threshold(100, "failed reads or writes, or 1000 failed look-ups")
+LOOKUPS = 1000
+MOST_EVENTS = 1_000_000
+"""Of the processes whose events are read for the reason; past it those with most events are left out."""
+OF_DATA = (
+    "Mend what makes them fail; with O_DIRECT address, offset and length are multiples of the block (posix_memalign,"
+    " `stat -c %o`)."
+)
+OF_NAMES = "Look in fewer places, or list a directory once and look up names in that."
+EXPECTED = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.EINTR, errno.EPIPE, errno.ECONNRESET, errno.EINPROGRESS})
+"""How calls end that wait for nothing, or whose other end went: no fault of the call."""
+MOST = 0.9
+"""Of the calls, that are in a directory that is named for them."""
+_COLUMNS = ["name", "path", "dir", "dur", "errno", "flags", "host", "pid", "start", "calls"]
+
+
+def find(found: Analyses) -> Iterator[Match]:
+    """Reads and writes as one match, look-ups as another one."""
+    rows = _failed(found)
+    if not len(rows):
+        return
+    moves = rows["dir"].notna().to_numpy(dtype=np.bool_)
+    yield from _match(found, rows[moves], CALLS.value, is_fault=True)
+    yield from _match(found, rows[~moves & ~_software(rows["path"])], LOOKUPS, is_fault=False)
+
+
+def _match(found: Analyses, rows: pd.DataFrame, least: float, is_fault: bool) -> Iterator[Match]:
+    sums = rows.groupby(["task", "program", "name", "errno"], as_index=False).agg(
+        calls=("calls", "sum"), cost_ns=("dur", "sum"), files=("path", "nunique"), path=("path", "first")
+    )
+    sums = sums[sums["calls"] >= least].sort_values("calls", ascending=False, kind="stable", ignore_index=True)
+    cost = int(sums["cost_ns"].sum())
+    if not len(sums) or (not is_fault and not LEAST.reached(cost, found.inputs.makespan_ns)):
+        return
+    top = sums.iloc[0]
+    task, program = found.inputs.called(int(top["task"])), str(top["program"])
+    by = "" if program in task or not program else f" by {program}"
+    mine = rows[(rows["task"] == top["task"]) & (rows["name"] == top["name"]) & (rows["errno"] == top["errno"])]
+    where = _where(mine.assign(path=mine["path"].astype(str)).groupby("path")["calls"].sum())
+    reason = f"{errno.errorcode.get(int(top['errno']), top['errno'])} ({os.strerror(int(top['errno']))})"
+    is_direct = is_fault and int(top["errno"]) == errno.EINVAL and bool(mine["direct"].all())
+    why = "; the file is open with O_DIRECT, which takes blocks at multiples of their size" if is_direct else ""
+    yield Match(
+        title=f"{task}: {int(top['calls']):,} calls of {top['name']}{by} on {where} failed with {reason}, and took"
+        f" {time_text(int(top['cost_ns']))}{why}{more(len(sums))}",
+        names={
+            "task": found.of_task(int(top["task"])),
+            "name": str(top["name"]),
+            "errno": str(int(top["errno"])),
+        },
+        cost_ns=min(cost, found.inputs.makespan_ns),
+        count=len(sums),
+        evidence=rows_of(sums.assign(task=[found.inputs.called(int(one)) for one in sums["task"]])),
+        tasks=set(sums["task"].tolist()),
+        fault=is_fault,
+        advice=OF_DATA if is_fault else OF_NAMES,
+        where=f"in {task}",
+    )
+
+
+def _where(calls: pd.Series[int]) -> str:
+    """One path, or the directory in which most of several are (index: paths)."""
+    if len(calls) == 1:
+        return str(calls.index[0])
+    parent, rest = "", calls
+    while True:
+        below = rest.groupby([path[len(parent) + 1 :].partition("/")[0] for path in rest.index]).sum()
+        top = str(below.idxmax())
+        inside = rest[[path.startswith(f"{parent}/{top}/") for path in rest.index]]
+        if int(inside.sum()) < MOST * int(calls.sum()):
+            return f"{parent or '/'} ({len(rest):,} names in it)"
+        parent, rest = f"{parent}/{top}", inside
+
+
+def _software(paths: pd.Series) -> Bools:
+    """Whether each is where programs look for their libraries and modules."""
+    wanted = [
+        bool(file_classes.SOFTWARE_PATHS.search(path) or file_classes.SYSTEM_PATHS.search(path))
+        for path in paths.fillna("").astype(str)
+    ]
+    return np.array(wanted, dtype=np.bool_)
+
+
+def _failed(found: Analyses) -> pd.DataFrame:
+    """name, path, dir, errno, calls, dur, direct (its file was opened with O_DIRECT), task, program: failed calls of
+    processes with many."""
+    inputs, m = found.inputs, found.inputs.m
+    none: pd.DataFrame = pd.DataFrame()
+    functions = m.table.functions
+    many = functions[functions["failed"] > 0].groupby(["who", "kind"])["failed"].sum().reset_index()
+    data = many["kind"].isin((edge_table.READ, edge_table.WRITE))
+    many = many[(data & (many["failed"] >= CALLS.value)) | (many["failed"] >= LOOKUPS)]
+    users = many["who"].unique()
+    users = users[inputs.works[inputs.of_who[users]] & ~m.of_manager[users]] if len(users) else users
+    events = m.table.counts.groupby("who")["calls"].sum().reindex(users, fill_value=0).sort_values()
+    chosen = events.index[events.cumsum() <= MOST_EVENTS].to_numpy(dtype=np.int64)
+    if inputs.run is None or not len(chosen):
+        return none
+    where = {
+        "host": sorted({str(host) for host in m.who["host"].iloc[chosen]}),
+        "pid": sorted({int(pid) for pid in m.who["pid"].iloc[chosen]}),
+    }
+    parts = [partial(_of_part, part) for part in inputs.run.parts(columns=[*_COLUMNS, *_TAGS], **where)]
+    frames = [frame for frame in engine.compute(parts) if len(frame)]
+    if not frames:
+        return none
+    rows = pd.concat(frames, ignore_index=True)
+    actors = {(*tags, *key): actor for actor, (tags, key) in enumerate(zip(_tags(m.who), keys(m.who), strict=True))}
+    who = np.array(
+        [actors.get((*tags, *key), -1) for tags, key in zip(_tags(rows), keys(rows), strict=True)], dtype=np.int64
+    )
+    rows, who = rows[np.isin(who, chosen)], who[np.isin(who, chosen)]
+    programs = m.who["exe"].to_numpy()[who]
+    out: pd.DataFrame = rows.assign(
+        task=inputs.of_who[who], program=[file_classes.program(str(exe)) for exe in programs]
+    ).reset_index(drop=True)
+    return out
+
+
+_TAGS = ["workflow", "stage", "task"]
+
+
+def _tags(rows: pd.DataFrame) -> list[tuple[str, ...]]:
+    columns = [rows[name].astype(object).where(rows[name].notna(), "").astype(str).tolist() for name in _TAGS]
+    return list(zip(*columns, strict=True))
+
+
+def _of_part(part: Any) -> pd.DataFrame:
+    """The failed calls of a partition by their actor, name, path and reason."""
+    frame = part()
+    opened = frame[frame["flags"].fillna(0).astype(np.int64) & os.O_DIRECT != 0]
+    direct = set(zip(opened["host"].astype(str), opened["pid"], opened["path"].astype(str), strict=True))
+    failed = frame[frame["errno"].fillna(0).gt(0) & ~frame["errno"].fillna(0).isin(EXPECTED)]
+    if not len(failed):
+        none: pd.DataFrame = pd.DataFrame()
+        return none
+    rows = failed.assign(
+        **{name: failed[name].astype(object) for name in ("name", "path", "dir", "host", "start", *_TAGS)}
+    )
+    rows["calls"] = rows["calls"].fillna(1).clip(lower=1)
+    places = zip(rows["host"].astype(str), rows["pid"], rows["path"].astype(str), strict=True)
+    rows["direct"] = [place in direct for place in places]
+    by = [*_TAGS, "host", "pid", "start", "name", "path", "dir", "errno", "direct"]
+    sums: pd.DataFrame = rows.groupby(by, dropna=False, as_index=False)[["calls", "dur"]].sum()
+    return sums
+
+
+RULE = Rule(
+    kind="failing calls",
+    about=TIME,
+    title="Calls that fail again and again",
+    definition=(
+        f"A task's program made {CALLS} of one kind that failed for the same reason. Reads and writes that fail are"
+        " told whatever they cost: what they were for is done in another way, or not at all. Look-ups of names that are"
+        " not there count by their time; those of libraries and modules belong to the start-up of their program. Calls"
+        " that would have had to wait (EAGAIN, EINTR), or whose other end was gone (EPIPE), are no such. The cost is"
+        " the time in these calls."
+    ),
+    advice=f"{OF_DATA} {OF_NAMES}",
+    source="errno(3), open(2): O_DIRECT",
+    query="tailrace query {run} {task} --name {name} --where errno={errno} --by path --agg count --agg sum:dur",
+    find=find,
+    thresholds=(CALLS,),
+    change="no calls that fail",
+    explains=(IO, "metadata load"),
+)

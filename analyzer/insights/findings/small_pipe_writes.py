@@ -1,0 +1,84 @@
+"""Data passed through a pipe in small pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tailrace.analyzer.edges import edge_table, file_classes
+from tailrace.analyzer.insights import whatif
+from tailrace.analyzer.insights.analyses import Analyses
+from tailrace.analyzer.insights.finding import IO, LEAST, TIME, Match, Row, Rule, Threshold, more
+from tailrace.analyzer.insights.inputs import FLOOR_BYTES
+from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
+
+CALLS = Threshold(10_000, "writes to a pipe")
+PIPE_BYTES = 64 << 10
+"""What a pipe holds: a call of so many bytes costs little more than the transfer."""
+
+
+def find(found: Analyses) -> Iterator[Match]:
+    """All writers, as one match."""
+    inputs, m = found.inputs, found.inputs.m
+    bursts = m.bursts
+    of_pipe = (m.table.files["ftype"] == "fifo").to_numpy()[bursts["file"].to_numpy()]
+    pick = of_pipe & (bursts["dir"] == edge_table.WRITE).to_numpy() & inputs.works[inputs.of_who[bursts["who"]]]
+    pick &= ~m.of_manager[bursts["who"].to_numpy()]
+    rows: list[Row] = []
+    tasks: set[int] = set()
+    for who, mine in bursts[pick].groupby("who"):
+        calls, moved = int(mine["calls"].sum()), int(mine["bytes"].sum())
+        if calls < CALLS.value or moved >= FLOOR_BYTES * calls:
+            continue
+        actor = int(str(who))
+        task = int(inputs.of_who[actor])
+        took = int(whatif.io_cover(inputs, pick & (bursts["who"] == actor).to_numpy()).length()[task])
+        needed = max(-(-moved // PIPE_BYTES), 1)
+        program = file_classes.program(str(m.who["exe"].iat[actor])) or "?"
+        gain = int(took * (1 - needed / calls))
+        rows.append(
+            Row(task=task, program=program, calls=calls, bytes=moved, needed=needed, time_ns=took, gain_ns=gain)
+        )
+        tasks.add(task)
+    rows.sort(key=lambda row: -int(str(row["gain_ns"])))
+    cost = min(sum(int(str(row["gain_ns"])) for row in rows), inputs.makespan_ns)
+    if not LEAST.reached(cost, inputs.makespan_ns):
+        return
+    top = rows[0]
+    task, calls = int(str(top["task"])), int(str(top["calls"]))
+    name, needed = inputs.called(task), int(str(top["needed"]))
+    by = "" if str(top["program"]) in (*name.split(), "?") else f" by {top['program']}"
+    yield Match(
+        title=f"{name}: {calls:,} writes{by} of {bytes_text(int(str(top['bytes'])) / calls)} on average to a pipe took"
+        f" {time_text(int(str(top['time_ns'])))}; {count_text(needed, 'write')} of {bytes_text(PIPE_BYTES)} would"
+        f" do{more(len(rows))}",
+        names={"task": found.of_task(task)},
+        cost_ns=cost,
+        estimate=True,
+        count=len(rows),
+        evidence=[{**row, "task": inputs.called(int(str(row["task"])))} for row in rows[:5]],
+        tasks=tasks,
+        where=f"in {name}",
+    )
+
+
+RULE = Rule(
+    kind="small pipe writes",
+    about=TIME,
+    title="Data passed through a pipe in small pieces",
+    definition=(
+        f"A program made {CALLS} or more, of less than {bytes_text(FLOOR_BYTES)} on average: each is a call to the"
+        " kernel and may wake the reader. The estimate is the time in these calls, less the share of those that are"
+        f" needed in calls of {bytes_text(PIPE_BYTES)}, which a pipe holds: an upper bound, since a writer may also"
+        " wait for its reader in them."
+    ),
+    advice=(
+        "Let the program buffer what it writes: no `python -u` and no flush for each line, sys.stdout.write in place of"
+        " os.write, `stdbuf -o64K`, setvbuf, print(..., end='') of many lines at once."
+    ),
+    source="pipe(7): a pipe holds 64 KiB; setvbuf(3)",
+    query="tailrace query {run} {task} --where dir=w --where ftype=fifo --by path,size:log2 --agg count --agg sum:dur",
+    find=find,
+    thresholds=(CALLS, LEAST),
+    change="larger writes to the pipe",
+    explains=(IO,),
+)

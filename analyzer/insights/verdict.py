@@ -1,0 +1,159 @@
+"""The verdict on a run in one or two sentences: what bounds it, what comes next, and the best single change.
+
+    critical path (parts, stages) + processors + findings --verdict--> Verdict
+
+The account is that of the critical path (critical.py): each ns of the makespan is in one part. What a task did in no
+recorded call is told apart by the kernel's account of processor time: computing is said of what was on a processor
+alone, and where that is not known (threads of a pool), neither is said. The change is that of the finding with the
+largest estimate, which is an upper bound (finding.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tailrace.analyzer.insights import resource_waits
+from tailrace.analyzer.insights.analyses import Analyses
+from tailrace.analyzer.insights.finding import ADVISED, GAPS, TIME, Finding
+from tailrace.analyzer.insights.finding_list import Findings
+from tailrace.analyzer.insights.processors import BUSY
+from tailrace.analyzer.util import intervals
+from tailrace.analyzer.util.formatting import time_text
+
+COMPUTING, ASLEEP, RUNNING = "computing", "asleep", "running"
+WORDS = {
+    COMPUTING: "computing",
+    ASLEEP: "waiting outside of recorded calls (asleep, or for a processor)",
+    RUNNING: "running outside of recorded calls (computing, asleep or waiting)",
+    "io": "reading and writing files",
+    "stream": "waiting on pipes and sockets",
+    "wait": "waiting for other processes",
+    "gap": "between tasks",
+    "startup": "starting up before the first task",
+    "stop": "ending after the last task",
+}
+CROWDED = "waiting for a processor"
+"""In place of `ASLEEP`, where more tasks ran than there are processors, and these were busy."""
+NEXT_SHARE = 0.05
+"""Of the makespan: a part that is smaller is not told."""
+MOST_OF = 0.6
+"""Of a part, from which on a stage is named for it."""
+TOO_FEW = "limited concurrency"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """text: the sentences; parts: ns of the makespan by the keys of `WORDS`, the largest first; change, gain_ns: the
+    best single change in words and what it would save at most; "" and 0: none."""
+
+    text: str
+    parts: Mapping[str, int]
+    change: str = ""
+    gain_ns: int = 0
+
+
+def verdict(found: Analyses, findings: Findings) -> Verdict:
+    """The verdict on a run with these findings."""
+    makespan = found.inputs.makespan_ns
+    parts = _parts(found)
+    if makespan <= 0 or not parts:
+        return Verdict("Nothing ran.", parts)
+    best = _best(findings, makespan)
+    said = [_bound(found, findings, parts)]
+    if best is not None:
+        change = " ".join(filter(None, (best.change, best.where)))
+        said.append(f"Best single change: {change}, at most {time_text(best.cost_ns)} less.")
+        return Verdict(" ".join(said), parts, change, best.cost_ns)
+    if all(one.small or one.about in ("note", "quality") for one in findings):
+        said.append("Nothing much to gain.")
+    return Verdict(" ".join(said), parts)
+
+
+def _best(findings: Findings, makespan: int) -> Finding | None:
+    """The finding about time whose change saves most; none about where time went alone, or that may be wrong."""
+    rows = [
+        one
+        for one in findings
+        if one.about == TIME and one.change and one.kind != GAPS and not one.doubts
+        if ADVISED.reached(one.cost_ns, makespan)
+    ]
+    return max(rows, key=lambda one: one.cost_ns, default=None)
+
+
+def _bound(found: Analyses, findings: Findings, parts: Mapping[str, int]) -> str:
+    makespan = found.inputs.makespan_ns
+    words = {**WORDS, ASLEEP: CROWDED} if _is_crowded(found) else WORDS
+    (first, most), *others = parts.items()
+    rest = [(name, ns) for name, ns in others if ns >= NEXT_SHARE * makespan]
+    few = next((one for one in findings if one.kind == TOO_FEW and not one.small), None)
+    if few is not None and few.cost_ns >= most / 2:
+        share = min(few.cost_ns / makespan, 1)
+        bound = f"Too few workers bound it: for {share:.0%} of {time_text(makespan)} tasks that were ready waited for"
+        return f"{bound} others to end. Most of the time is {words[first]}, {most / makespan:.0%}."
+    if first in (COMPUTING, ASLEEP) and _is_crowded(found):
+        bound = (
+            f"The processors bound it: {found.processors.count:,} for up to {_most_at_once(found):,} tasks at a time,"
+            f" all busy for {found.processors.used(_whole(found)):.0%} of {time_text(makespan)}"
+        )
+        rest = [row for row in rest if row[0] not in (COMPUTING, ASLEEP)]
+    else:
+        subject = words[first]
+        bound = f"{subject[0].upper()}{subject[1:]} bounds it: {most / makespan:.0%} of {time_text(makespan)}"
+        bound += _place(found, first, most)
+    if rest:
+        bound += f"; next is {words[rest[0][0]]}, {rest[0][1] / makespan:.0%}{_place(found, *rest[0])}"
+    return f"{bound}."
+
+
+def _place(found: Analyses, part: str, ns: int) -> str:
+    """The stage in which most of a part was, where there are several."""
+    column = "compute" if part in (COMPUTING, ASLEEP, RUNNING) else part
+    stages = found.critical.stages
+    if column not in stages or len(stages) < 2 or not int(stages[column].sum()):
+        return ""
+    top = stages.sort_values(column, ascending=False, kind="stable").iloc[0]
+    share = int(top[column]) / int(stages[column].sum())
+    return f", most of it in {top['stage']}" if share >= MOST_OF else ""
+
+
+def _parts(found: Analyses) -> dict[str, int]:
+    """ns of the makespan by the keys of `WORDS`, the largest first, without those of no time."""
+    parts = dict(found.critical.parts)
+    compute = parts.pop("compute")
+    parts.update(_computing(found, compute))
+    return {name: ns for name, ns in sorted(parts.items(), key=lambda row: -row[1]) if ns > 0}
+
+
+def _computing(found: Analyses, whole: int) -> dict[str, int]:
+    """What tasks of the path did in no recorded call, by what the kernel says of their processor time."""
+    path = found.critical.path
+    on = path[path["task"] >= 0].groupby("task")["compute"].sum()
+    tasks, ns = on.index.to_numpy(dtype=np.int64), on.to_numpy(dtype=np.int64)
+    used = found.processors.of_task[tasks]
+    alone = intervals.length(found.inputs.computing, len(found.inputs.tasks))[tasks]
+    known = used >= 0
+    share = np.where(known, np.minimum(used / np.maximum(alone, 1), 1), 0)
+    computed = int((ns * share).sum())
+    running = int(ns[~known].sum())
+    return {COMPUTING: computed, RUNNING: running, ASLEEP: max(whole - computed - running, 0)}
+
+
+def _whole(found: Analyses) -> intervals.Intervals:
+    span = (np.array([when], dtype=np.int64) for when in (found.inputs.start_ns, found.inputs.end_ns))
+    return intervals.make(np.zeros(1, dtype=np.int64), *span)
+
+
+def _most_at_once(found: Analyses) -> int:
+    inputs = found.inputs
+    tasks = resource_waits.innermost(inputs)
+    start, end = (inputs.tasks[name].to_numpy(dtype=np.int64)[tasks] for name in ("start_ns", "end_ns"))
+    return int(resource_waits.running_at_ends(start, end).max(initial=0))
+
+
+def _is_crowded(found: Analyses) -> bool:
+    """Whether more tasks ran at a time than there are processors, and these were busy."""
+    count = found.processors.count
+    return 0 < count < _most_at_once(found) and found.processors.used(_whole(found)) >= BUSY

@@ -1,0 +1,155 @@
+"""Runs of which an expert says more than where the time went, for finding_cases.py: each beside what looks like it and
+is healthy (`healthy`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from support.flowcase import MS, T0_NS, FakeRun, Story
+from support.task_stories import declared, moment, task
+
+
+def processes(
+    *rows: tuple[int, int, str], signal: dict[int, int] | None = None, used_ms: float | None = None, cpus: str = "0-1"
+) -> pd.DataFrame:
+    """A table of processes that ended: pid, parent, program; which a signal ended; what each used of a processor."""
+    table = pd.DataFrame(
+        [{"host": "n1", "pid": p, "start": "", "ppid": of, "exe": exe, "argv": [exe], "exit": 0} for p, of, exe in rows]
+    )
+    table["signal"] = pd.array([(signal or {}).get(pid) for pid in table["pid"]], dtype="Int64")
+    table["cpus"] = cpus
+    table["t1_ns"] = T0_NS
+    used = None if used_ms is None else round(used_ms * MS)
+    for name, ns in (("utime_ns", used), ("stime_ns", None if used is None else 0)):
+        table[name] = pd.array([ns] * len(table), dtype="Int64")
+    for name in ("pid", "ppid", "exit", "t1_ns"):
+        table[name] = table[name].astype("Int64")
+    return table
+
+
+def serial_stage(healthy: bool = False) -> FakeRun:
+    """Three tasks at once, then one alone for most of the run; or for a tenth of it."""
+    story, alone = Story(), 3 if healthy else 30
+    for pid in (1, 2, 3):
+        task(story, f"a{pid}", 0, 10, writes=f"/a{pid}", pid=pid)
+    task(story, "b", 10, 10 + alone, reads="/a1 /a2 /a3", writes="/b", io=0.1, pid=4)
+    return story.run()
+
+
+def expanded_again(program: str = "/usr/bin/gzip", tasks: int = 3) -> FakeRun:
+    """Three tasks that each expand one file, by a program of their own."""
+    story = Story()
+    for pid in range(1, tasks + 1):
+        where: dict[str, Any] = {"task": f"t{pid}", "stage": "t", "pid": pid}
+        story.read("/ref.gz", 0, 1 << 20, at_ms=10 * pid, dur=MS, **where)
+        story.write(f"/hits{pid}", 0, 100, at_ms=10 * pid + 8, **where)
+    return story.run(processes=processes(*((pid, 99, program) for pid in range(1, tasks + 1))))
+
+
+def undeclared_input(path: str = "/w/cache/norm") -> FakeRun:
+    """A task reads what it declared, and one more file that was there before."""
+    story = Story()
+    for name in ("/w/in", path):
+        story.read(name, 0, 8192, task="use", stage="u")
+    story.write("/w/out", 0, 8192, task="use", stage="u")
+    files = (("use", "r", "/w/in"), ("use", "w", "/w/out"))
+    return story.run(**declared(("a", "use", "future"), files=files))
+
+
+def outliving_processes(healthy: bool = False) -> FakeRun:
+    """A shell (1) that ends at 10 ms; what it left in the background (2) writes until 300 ms, or ends with it."""
+    story = Story()
+    where: dict[str, Any] = {"task": "t", "stage": "t"}
+    moment(story, 0, pid=1, **where)
+    moment(story, 5, pid=2, **where)
+    story.write("/late", 0, 100, pid=2, at_ms=9 if healthy else 300, **where)
+    moment(story, 10, pid=1, **where)
+    return story.run(processes=processes((1, 99, "/bin/sh"), (2, 1, "/usr/bin/server")))
+
+
+def half_written(closed: bool = False, signal: int = 9, anew: bool = False) -> FakeRun:
+    """A program that is killed while it writes; another task reads what there is."""
+    story = Story()
+    where: dict[str, Any] = {"task": "make", "stage": "m", "pid": 1}
+    story.create("/out", at_ms=0, **where)
+    story.write("/out", 0, 100_000, at_ms=1, **where)
+    if closed:
+        story.event("close", "/out", at_ms=2, **where)
+    if anew:
+        story.create("/out", at_ms=5, task="again", stage="m", pid=3)
+        story.write("/out", 0, 100_000, at_ms=6, task="again", stage="m", pid=3)
+    story.read("/out", 0, 100_000, at_ms=10, task="use", stage="u", pid=2)
+    ends = pd.DataFrame([{"host": "n1", "pid": 1, "status": signal, "end_ns": T0_NS + 3 * MS}])
+    table = processes((1, 99, "/bin/make"), (2, 99, "/bin/use"), (3, 99, "/bin/make"), signal={1: signal})
+    return story.run(processes=table[table["pid"].isin([1, 2] if not anew else [1, 2, 3])], command_ends=ends)
+
+
+def failing_calls(errno: int = 22, calls: int = 100) -> FakeRun:
+    """Reads of a file with O_DIRECT that are refused, and made again without it."""
+    story = Story()
+    where: dict[str, Any] = {"task": "use", "stage": "u"}
+    story.event("openat", "/d", at_ms=0, fd=3, flags=0o40000, **where)
+    for number in range(calls):
+        call: dict[str, Any] = {"at_ms": 1 + number / 10, "name": "pread64", **where}
+        failed = {"size": 0, "count": 10_000, "ret": -1, "errno": errno, "dir": "r", "offset": 1, "dur": 1000}
+        story.event(path="/d", **failed, **call)
+        story.read("/d", 10_000 * number + 1, 10_000, dur=20_000, **call)
+    return story.run()
+
+
+def small_pipe_writes(size: int = 100) -> FakeRun:
+    """A line at a time; or a page."""
+    story = Story()
+    pipe = {"ftype": "fifo", "file": "0:9:5", "cat": "PIPE"}
+    for number in range(10_000):
+        at = {"at_ms": number / 100, "dur": 5000, "task": "gen", "stage": "g", "pid": 1}
+        story.event("write", "pipe:[5]", dir="w", size=size, count=size, ret=size, **pipe, **at)
+    story.event("read", "pipe:[5]", dir="r", size=10_000 * size, at_ms=101, task="use", stage="u", pid=2, **pipe)
+    return story.run()
+
+
+def server_waits(traced: bool = False) -> FakeRun:
+    """A task that reads of a server for 80 ms of 100; where it is part of the run, it is the other task that works."""
+    story = Story()
+    where: dict[str, Any] = {"task": "get", "stage": "g", "pid": 1}
+    ends = "10.0.0.2:40000->10.0.0.1:80", "10.0.0.1:80->10.0.0.2:40000"
+    sock = [
+        {"path": f"tcp:{name}", "file": f"0:8:{number}", "ftype": "sock", "cat": "SOCKET"}
+        for number, name in enumerate(ends, 1)
+    ]
+    moment(story, 0, **where)
+    story.event("recv", dir="r", size=1 << 20, at_ms=10, dur=80 * MS, **sock[0], **where)
+    if traced:
+        story.event("send", dir="w", size=1 << 20, at_ms=80, dur=MS, task="serve", stage="s", pid=2, **sock[1])
+    story.write("/data", 0, 1 << 20, at_ms=92, dur=MS, **where)
+    moment(story, 100, **where)
+    return story.run()
+
+
+def searches(there: bool = False) -> FakeRun:
+    """A thousand names are looked up in two places; they are in neither, or in the first."""
+    story = Story()
+    for number in range(1000):
+        for place in ("a", "b")[: 1 if there else 2]:
+            failed = {} if there else {"errno": 2, "ret": -1}
+            path = f"/w/{place}/item{number}"
+            at = {"at_ms": number / 10, "dur": 20_000, "task": "look", "stage": "l"}
+            story.event("stat", path, **failed, **at)
+    story.write("/w/n", 0, 10, task="look", stage="l", at_ms=101)
+    return story.run()
+
+
+def repeated_start_ups(starts: int = 10, apart: bool = False) -> FakeRun:
+    """A program that loads a library for 30 ms, again and again; or computes for a second before it loads the last."""
+    story = Story()
+    for pid in range(1, starts + 1):
+        where: dict[str, Any] = {"task": f"t{pid}", "stage": "t", "pid": pid}
+        begin = 50 * pid
+        story.event("openat", "/usr/lib/libone.so", at_ms=begin, dur=1000, fd=3, flags=0, **where)
+        story.read("/usr/lib/libone.so", 0, 4096, at_ms=begin, dur=1000, **where)
+        story.read("/usr/lib/libtwo.so", 0, 4096, at_ms=begin + (2000 if apart else 29), dur=MS, **where)
+        story.write(f"/out{pid}", 0, 100, at_ms=begin + (2001 if apart else 31), **where)
+    return story.run(processes=processes(*((pid, 99, "/usr/bin/prog") for pid in range(1, starts + 1))))

@@ -1,0 +1,318 @@
+"""What an expert concludes from a run: the verdict, what is folded, and what looks like a finding and is none."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from support import diagnosis_stories as stories
+from support.call_stories import stream_buffers
+from support.diagnosis_stories import processes
+from support.finding_cases import critical_io, limited_concurrency
+from support.flowcase import MS, T0_NS, FakeRun, Story
+from support.task_stories import declared, moment, task
+from tailrace.analyzer import summary
+from tailrace.analyzer.insights import insights
+from tailrace.analyzer.insights.finding import ADVISED, Finding
+from tailrace.analyzer.insights.processors import listed
+from tailrace.analyzer.report import terminal
+
+
+def kinds(run: FakeRun) -> list[str]:
+    return [one.kind for one in insights(run).findings()]
+
+
+def told(run: FakeRun, kind: str) -> Finding:
+    (found,) = [one for one in insights(run).findings() if one.kind == kind]
+    return found
+
+
+def printed(run: FakeRun, every: bool = False) -> str:
+    out = io.StringIO()
+    terminal.show(summary.collect(run), Console(file=out, width=200, force_terminal=False), every)
+    return out.getvalue()
+
+
+class TestRanking:
+    def flushes(self, span_ms: float) -> FakeRun:
+        """40 ms of needless flushes in a run of a length."""
+        story = Story()
+        for number in range(100):
+            story.write("/d", 64 * number, 64, task="use", stage="u", at_ms=number, dur=10_000)
+            story.event("fsync", "/d", task="use", stage="u", at_ms=number + 0.5, dur=400_000)
+        moment(story, span_ms, task="use", stage="u")
+        return story.run()
+
+    @pytest.mark.parametrize(("span_ms", "small"), [(1000, False), (1300, False), (1400, True), (3900, True)])
+    def test_what_costs_under_three_percent_is_small_and_last(self, span_ms: float, small: bool) -> None:
+        found = insights(self.flushes(span_ms)).findings()
+        assert told(self.flushes(span_ms), "many flushes").small == small
+        assert [one.small for one in found] == sorted(one.small for one in found)
+
+    def test_what_costs_under_one_percent_is_no_finding(self) -> None:
+        assert "many flushes" not in kinds(self.flushes(4100))
+
+    def test_small_things_are_one_line_with_the_command_that_lists_them(self) -> None:
+        run = self.flushes(2000)
+        text = printed(run)
+        assert "1 small thing (under 3% of the run): many flushes." in text
+        assert "tailrace report /runs/story --all" in text and "100 flushes" not in text
+        assert "100 flushes" in printed(run, every=True) and "small thing" not in printed(run, every=True)
+
+    def test_a_race_is_never_small(self) -> None:
+        story = Story()
+        for at, name in enumerate("ab"):
+            story.write("/f", 0, 10, task=name, stage=name, at_ms=1 + at, pid=ord(name))
+        moment(story, 10_000, pid=9)
+        assert not told(story.run(), "two writers").small
+
+    def test_a_fault_is_never_small_and_comes_first_among_its_like(self) -> None:
+        found = insights(stories.failing_calls()).findings()
+        assert (found[0].kind, found[0].small) == ("failing calls", False)
+        assert found[0].cost_ns < ADVISED.value / 100 * insights(stories.failing_calls()).inputs.makespan_ns
+
+    def test_where_time_went_is_no_finding_where_another_says_why(self) -> None:
+        story = Story()
+        for number in range(100):
+            story.write("/d", 64 * number, 64, task="use", stage="u", at_ms=number, dur=10_000)
+            story.event("fsync", "/d", task="use", stage="u", at_ms=number + 0.5, dur=400_000)
+        found = kinds(story.run())
+        assert "many flushes" in found and "critical path I/O" not in found
+
+    def test_where_time_went_is_a_finding_where_nothing_explains_it(self) -> None:
+        assert "critical path I/O" in kinds(critical_io())
+
+    def test_look_ups_that_fail_stand_for_the_metadata_load_that_they_are(self) -> None:
+        found = told(stories.searches(), "failing calls")
+        assert found.title == (
+            "look: 2,000 calls of stat on /w (2,000 names in it) failed with ENOENT (No such file or directory), and"
+            " took 40.0 ms"
+        )
+        assert "metadata load" not in kinds(stories.searches())
+        assert kinds(stories.searches(there=True)) == ["metadata load"]
+
+
+class TestVerdict:
+    def text(self, run: FakeRun) -> str:
+        return insights(run).verdict.text
+
+    def computing(self, used_ms: float | None) -> FakeRun:
+        story = Story()
+        task(story, "a", 0, 100, writes="/a", pid=1)
+        return story.run(processes=processes((1, 99, "/bin/a"), used_ms=used_ms))
+
+    def test_computing_is_said_of_processor_time(self) -> None:
+        assert self.text(self.computing(100)).startswith("Computing bounds it: 99% of 100 ms.")
+        assert "Nothing much to gain." in self.text(self.computing(100))
+
+    def test_a_task_that_sleeps_does_not_compute(self) -> None:
+        text = self.text(self.computing(1))
+        assert text.startswith(
+            "Waiting outside of recorded calls (asleep, or for a processor) bounds it: 98% of 100 ms"
+        )
+        assert "Computing" not in text
+
+    def test_without_an_account_neither_is_said(self) -> None:
+        words = "Running outside of recorded calls (computing, asleep or waiting) bounds it: 99% of 100 ms."
+        assert self.text(self.computing(None)).startswith(words)
+
+    def test_more_tasks_than_processors_that_are_busy(self) -> None:
+        story = Story()
+        for pid in range(1, 5):
+            task(story, f"a{pid}", 0, 100, writes=f"/a{pid}", pid=pid)
+        table = processes(*((pid, 99, "/bin/a") for pid in range(1, 5)), used_ms=50)
+        text = self.text(story.run(processes=table))
+        assert text.startswith("The processors bound it: 2 for up to 4 tasks at a time, all busy for 100% of 100 ms")
+
+    def test_the_best_single_change_is_that_of_the_costliest_finding(self) -> None:
+        run = TestRanking().flushes(110)
+        verdict = insights(run).verdict
+        assert "Best single change: fewer flushes in u, at most 39.6 ms less." in verdict.text
+        assert (verdict.change, verdict.gain_ns) == ("fewer flushes in u", told(run, "many flushes").cost_ns)
+        assert "Nothing much to gain" not in verdict.text
+
+    def test_too_few_workers_bound_a_run(self) -> None:
+        assert self.text(TestTooFewWorkers().run(1)).startswith("Too few workers bound it: for 75% of 400 ms tasks")
+
+    def test_the_parts_are_the_makespan(self) -> None:
+        for run in (critical_io(), self.computing(30), limited_concurrency(), stories.serial_stage()):
+            assert sum(insights(run).verdict.parts.values()) == insights(run).inputs.makespan_ns
+
+    def test_it_opens_the_report_and_quality_closes_it(self) -> None:
+        lines = printed(critical_io()).splitlines()
+        assert "bounds it" in lines[1] or "bounds it" in lines[2]
+        assert any(line.startswith("Data quality: Coverage") for line in lines[-3:])
+
+    def test_an_empty_run_has_one(self) -> None:
+        assert self.text(Story().run()) == "Nothing ran."
+
+    def test_time_on_pipes_is_computing_while_another_process_of_the_task_goes_on(self) -> None:
+        """gen (1) computes and writes a pipe, wc (2) is in its reads for the whole time."""
+        story = Story()
+        where: dict[str, Any] = {"task": "t", "stage": "s"}
+        moment(story, 0, pid=1, **where)
+        pipe = {"path": "pipe:[5]", "file": "pipe:[5]", "ftype": "fifo", "cat": "PIPE"}
+        story.event("read", pid=2, at_ms=1, dur=98 * MS, dir="r", size=10, **pipe, **where)
+        story.event("write", pid=1, at_ms=98, dur=MS, dir="w", size=10, **pipe, **where)
+        moment(story, 100, pid=1, **where)
+        parts = insights(story.run()).critical.parts
+        assert parts["compute"] >= 97 * MS and parts["stream"] <= 2 * MS
+
+
+class TestHealthy:
+    """What looks like a finding and is none."""
+
+    def test_a_task_alone_for_a_tenth_of_the_run(self) -> None:
+        assert "serial stage" not in kinds(stories.serial_stage(healthy=True))
+
+    def test_tasks_one_after_the_other_are_no_serial_stage(self) -> None:
+        story = Story()
+        task(story, "a", 0, 10, writes="/a")
+        task(story, "b", 10, 40, reads="/a", writes="/b")
+        assert "serial stage" not in kinds(story.run())
+
+    @pytest.mark.parametrize(("program", "tasks"), [("/usr/bin/cat", 3), ("/usr/bin/gzip", 2)])
+    def test_a_compressed_file_that_is_read_as_it_is_or_by_two(self, program: str, tasks: int) -> None:
+        assert "expanded again and again" not in kinds(stories.expanded_again(program, tasks))
+
+    @pytest.mark.parametrize("path", ["/w/in.fai", "/w/.cache/norm", "/usr/share/norm", "/other/norm", "/w/in/part"])
+    def test_an_index_a_hidden_file_or_one_elsewhere_is_no_undeclared_input(self, path: str) -> None:
+        assert "undeclared input" not in kinds(stories.undeclared_input(path))
+
+    def test_a_run_that_declares_no_files_has_no_undeclared_input(self) -> None:
+        story = Story()
+        story.read("/w/cache/norm", 0, 8192, task="use", stage="u")
+        assert "undeclared input" not in kinds(story.run(**declared(("a", "use", "future"))))
+
+    def test_a_background_process_that_ends_with_its_task(self) -> None:
+        assert "outliving processes" not in kinds(stories.outliving_processes(healthy=True))
+
+    @pytest.mark.parametrize("how", [{"closed": True}, {"signal": 13}, {"anew": True}])
+    def test_a_file_that_was_closed_or_written_anew_is_whole(self, how: dict[str, Any]) -> None:
+        assert "half-written output" not in kinds(stories.half_written(**how))
+
+    @pytest.mark.parametrize("how", [{"errno": 11}, {"errno": 4}, {"calls": 99}])
+    def test_calls_that_would_wait_or_few_that_fail(self, how: dict[str, int]) -> None:
+        assert "failing calls" not in kinds(stories.failing_calls(**how))
+
+    def test_a_server_that_is_a_task_of_the_run_is_none_outside_of_it(self) -> None:
+        assert "waiting for a server" not in kinds(stories.server_waits(traced=True))
+
+    def test_pages_through_a_pipe(self) -> None:
+        assert "small pipe writes" not in kinds(stories.small_pipe_writes(4096))
+
+    def test_the_streams_of_a_general_tool_are_not_the_users(self) -> None:
+        found = {}
+        for program in ("/usr/bin/sort", "/home/ada/prog"):
+            run = stream_buffers()
+            run.processes = processes((1, 99, program))
+            found[program] = "stream buffers" in kinds(run)
+        assert found == {"/usr/bin/sort": False, "/home/ada/prog": True}
+
+    @pytest.mark.parametrize("how", [{"starts": 9}, {"apart": True}])
+    def test_few_starts_or_a_library_that_is_loaded_late(self, how: dict[str, Any]) -> None:
+        assert "repeated start-ups" not in kinds(stories.repeated_start_ups(**how))
+
+    def test_imports_are_no_metadata_load(self) -> None:
+        """Look-ups before the last library that is read before data; the same look-ups after it are one."""
+        found = {}
+        for late in (False, True):
+            story = Story()
+            where: dict[str, Any] = {"task": "look", "stage": "u"}
+            story.read("/usr/lib/liba.so", 0, 100, at_ms=0, dur=1000, **where)
+            for number in range(1000):
+                story.event("stat", f"/f{number % 5}", at_ms=1 + number / 50, dur=10_000, **where)
+            story.read("/usr/lib/libb.so", 0, 100, at_ms=0.5 if late else 22, dur=1000, **where)
+            story.read("/f1", at_ms=25, **where)
+            found[late] = "metadata load" in kinds(story.run())
+        assert found == {False: False, True: True}
+
+    def straggler(self, used: float | None, cpus: str) -> FakeRun:
+        """Five tasks at once, the last of which takes four times as long; each used as much of a processor."""
+        story = Story()
+        for pid, took in enumerate((10, 11, 10, 12, 40), 1):
+            task(story, f"a{pid}", 0, took, writes=f"/a{pid}", pid=pid)
+        task(story, "b", 41, 45, reads="/a1 /a2 /a3 /a4 /a5", pid=9, io=0.1)
+        return story.run(
+            processes=processes(*((pid, 99, "/bin/a") for pid in (1, 2, 3, 4, 5, 9)), used_ms=used, cpus=cpus)
+        )
+
+    def test_a_task_that_waited_for_a_processor_is_no_straggler(self) -> None:
+        assert "straggler" not in kinds(self.straggler(8, "0-1"))
+        assert "straggler" in kinds(self.straggler(8, "0-7")), "there was a processor for each"
+        assert "straggler" in kinds(self.straggler(None, "0-1")), "what it used is not known"
+
+    def test_as_many_bytes_are_no_copy(self) -> None:
+        story = Story()
+        for place in (0, 1 << 19):
+            story.read("/a", place, 1 << 19, task="up", stage="s")
+            story.write("/b", place, 1 << 19, task="up", stage="s")
+        assert "file copies" not in kinds(story.run(processes=processes((1, 99, "/usr/bin/upper"))))
+
+    def streamed(self, *seeks: str) -> FakeRun:
+        story, part = Story(), 40 << 10
+        for at, place in zip((1, 40, 99), (0, part, 2 * part), strict=True):
+            story.write("/once", place, part, task="make", stage="m", at_ms=at)
+        story.event("openat", "/once", task="use", stage="u", at_ms=109, fd=3, flags=0)
+        for _ in seeks:
+            story.event("lseek", "/once", task="use", stage="u", at_ms=109.5)
+        for at, place in zip((110, 120, 149), (0, part, 2 * part), strict=True):
+            story.read("/once", place, part, task="use", stage="u", at_ms=at)
+        return story.run()
+
+    def test_a_reader_that_seeks_can_not_read_a_pipe(self) -> None:
+        assert "streaming candidate" in kinds(self.streamed())
+        assert "streaming candidate" in kinds(self.streamed("where am I")), "Python's open asks once"
+        assert "streaming candidate" not in kinds(self.streamed("end", "begin"))
+
+    def test_what_is_missing_is_a_doubt_only_of_what_was_not_seen_to_happen(self) -> None:
+        """Small calls were seen; that nobody reads a file was not."""
+        run = critical_io()
+        run.lossy_processes = {("n1", 1, "")}
+        assert told(run, "critical path I/O").doubts == []
+
+
+class TestTooFewWorkers:
+    def run(self, used_ms: float, submitted: bool = True) -> FakeRun:
+        """Four tasks, submitted at once, one by one in one process that has two processors."""
+        story = Story()
+        moment(story, 0, pid=99)
+        names = [f"a{n}" for n in range(4)]
+        for n, name in enumerate(names):
+            task(story, name, 100 * n, 100 * n + 100, writes=f"/{name}", pid=1)
+        moment(story, 400, pid=99)
+        rows = pd.DataFrame([{"workflow": "w", "stage": "a", "task": name, "parent": None} for name in names])
+        times = [T0_NS] * 4 if submitted else [T0_NS + 100 * n * MS for n in range(4)]
+        rows["t_submit_ns"] = pd.array(times, dtype="Int64")
+        return story.run(declared_tasks=rows, processes=processes((1, 99, "/bin/a"), used_ms=used_ms))
+
+    def test_tasks_without_a_producer_are_ready_when_they_are_submitted(self) -> None:
+        found = told(self.run(1), "limited concurrency")
+        assert found.title.startswith("Tasks of the critical path were ready for 300 ms of 400 ms")
+        assert found.query == "tailrace whatif /runs/story --workers 2"
+
+    def test_tasks_that_are_submitted_one_by_one_waited_for_nobody(self) -> None:
+        assert "limited concurrency" not in kinds(self.run(1, submitted=False))
+
+    def test_busy_processors_gain_nothing_by_more_workers(self) -> None:
+        assert "limited concurrency" not in kinds(self.run(780))
+
+
+def test_processors_are_counted_from_lists_of_the_kernel() -> None:
+    assert [listed(text) for text in ("0-3,8", "0", "", "x")] == [5, 1, 0, 0]
+
+
+def test_a_tasks_processor_time_is_not_that_of_its_launcher() -> None:
+    """The process ran 30 ms before it was the task's, of 100 ms."""
+    story = Story()
+    moment(story, 0, pid=1, workflow="", task=None, stage=None)
+    moment(story, 30, pid=1, task="t", stage="s")
+    moment(story, 100, pid=1, task="t", stage="s")
+    found = insights(story.run(processes=processes((1, 99, "/bin/t"), used_ms=50)))
+    (code,) = np.flatnonzero((found.inputs.tasks["task"] == "t").to_numpy())
+    assert found.processors.of_task[code] == 35 * MS
