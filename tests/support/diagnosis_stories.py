@@ -100,13 +100,14 @@ def failing_calls(errno: int = 22, calls: int = 100) -> FakeRun:
     return story.run()
 
 
-def small_pipe_writes(size: int = 100) -> FakeRun:
-    """A line at a time; or a page."""
+def small_pipe_writes(size: int = 100, name: str = "write") -> FakeRun:
+    """A line at a time; or a page, or on a stream of the C library."""
     story = Story()
-    pipe = {"ftype": "fifo", "file": "0:9:5", "cat": "PIPE"}
+    pipe = {"ftype": "fifo", "file": "0:9:5"}
+    layer = "POSIX" if name == "write" else "STDIO"
     for number in range(10_000):
-        at = {"at_ms": number / 100, "dur": 5000, "task": "gen", "stage": "g", "pid": 1}
-        story.event("write", "pipe:[5]", dir="w", size=size, count=size, ret=size, **pipe, **at)
+        at = {"at_ms": number / 100, "dur": 5000, "task": "gen", "stage": "g", "pid": 1, "cat": layer}
+        story.event(name, "pipe:[5]", dir="w", size=size, count=size, ret=size, **pipe, **at)
     story.event("read", "pipe:[5]", dir="r", size=10_000 * size, at_ms=101, task="use", stage="u", pid=2, **pipe)
     return story.run()
 

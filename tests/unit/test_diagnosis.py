@@ -203,8 +203,9 @@ class TestHealthy:
     def test_a_server_that_is_a_task_of_the_run_is_none_outside_of_it(self) -> None:
         assert "waiting for a server" not in kinds(stories.server_waits(traced=True))
 
-    def test_pages_through_a_pipe(self) -> None:
-        assert "small pipe writes" not in kinds(stories.small_pipe_writes(4096))
+    @pytest.mark.parametrize("how", [{"size": 4096}, {"name": "fputs"}])
+    def test_pages_or_a_buffered_stream_through_a_pipe(self, how: dict[str, Any]) -> None:
+        assert "small pipe writes" not in kinds(stories.small_pipe_writes(**how))
 
     def test_the_streams_of_a_general_tool_are_not_the_users(self) -> None:
         found = {}

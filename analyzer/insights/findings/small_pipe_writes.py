@@ -23,11 +23,13 @@ def find(found: Analyses) -> Iterator[Match]:
     of_pipe = (m.table.files["ftype"] == "fifo").to_numpy()[bursts["file"].to_numpy()]
     pick = of_pipe & (bursts["dir"] == edge_table.WRITE).to_numpy() & inputs.works[inputs.of_who[bursts["who"]]]
     pick &= ~m.of_manager[bursts["who"].to_numpy()]
+    counts = m.table.counts[m.table.counts["kind"] == edge_table.STREAM]
+    buffered = counts.groupby("who")["buffered_calls"].sum().to_dict()
     rows: list[Row] = []
     tasks: set[int] = set()
     for who, mine in bursts[pick].groupby("who"):
         calls, moved = int(mine["calls"].sum()), int(mine["bytes"].sum())
-        if calls < CALLS.value or moved >= FLOOR_BYTES * calls:
+        if calls < CALLS.value or moved >= FLOOR_BYTES * calls or buffered.get(int(str(who)), 0) * 2 > calls:
             continue
         actor = int(str(who))
         task = int(inputs.of_who[actor])
@@ -66,10 +68,10 @@ RULE = Rule(
     about=TIME,
     title="Data passed through a pipe in small pieces",
     definition=(
-        f"A program made {CALLS} or more, of less than {bytes_text(FLOOR_BYTES)} on average: each is a call to the"
-        " kernel and may wake the reader. The estimate is the time in these calls, less the share of those that are"
-        f" needed in calls of {bytes_text(PIPE_BYTES)}, which a pipe holds: an upper bound, since a writer may also"
-        " wait for its reader in them."
+        f"A program made {CALLS} or more past the C library's buffers, of less than {bytes_text(FLOOR_BYTES)} on"
+        " average: each is a call to the kernel and may wake the reader. The estimate is the time in these calls,"
+        f" less the share of those that are needed in calls of {bytes_text(PIPE_BYTES)}, which a pipe holds: an upper"
+        " bound, since a writer may also wait for its reader in them."
     ),
     advice=(
         "Let the program buffer what it writes: no `python -u` and no flush for each line, sys.stdout.write in place of"
