@@ -74,11 +74,11 @@ def test_what_is_below_the_noise_floor_is_counted_and_not_printed(two, cli):
     assert "critical_gap" in cli("compare", two / "a", two / "b", "--all").stdout
 
 
-def test_the_report_leads_with_the_critical_path_and_the_findings(two, cli):
+def test_the_report_leads_with_the_verdict_and_the_critical_path(two, cli):
     done = cli("report", two / "b")
     text = " ".join(done.stdout.split())
     assert "Critical path: " in text and "the longest chain of work is" in text
-    assert "Findings, by what they cost" in text
+    assert text.index(" bounds it: ") < text.index("Critical path: ") < text.index("Data quality: Coverage: ")
     assert "Written, kept, never read by another task" in text
 
 

@@ -86,11 +86,10 @@ def test_the_report_fits_two_screens_and_names_the_planted_problems(demo):
     report = done.stdout[done.stdout.index("words: tailrace.parsl.demo\n") :].rpartition("\nAs a page:")[0].splitlines()
     text = "\n".join(report)
     findings = text.split("Findings, by what they cost")[1].split("\nStages ")[0]
-    opened, _, words = " ".join(findings.split()).partition(") race")
-    assert opened == "(run = tailrace.open('tailrace-demo/run')"
-    words = f"race{words}"
+    words = " ".join(findings.split()).removeprefix("(run = tailrace.open('tailrace-demo/run')) ")
     assert words.startswith("race merge 13 read ") and " that stopwords 0 wrote" in words
-    assert re.search(r"MiB were read again by what had read .*, most of \w+\.txt\b", words)
+    # What it costs is little beside the start-up of Parsl, so that it may be told in the line of small things.
+    assert re.search(r"MiB were read again by what had read .*, most of \w+\.txt\b|small thing.*repeated reads", words)
     # Whether it costs enough to be told depends on how long the run's start-up takes on this machine.
     streams = tailrace.open(folder / "run").insights().streams
     assert streams["path"].str.endswith(".words").any(), streams
