@@ -8,7 +8,7 @@ from signal import SIGPIPE
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table, file_classes
+from tailrace.analyzer.edges import edge_table, file_classes, identities
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import FAILURE, Match, Rule, more, rows_of
 from tailrace.analyzer.model import calls
@@ -109,7 +109,7 @@ def _open_at_the_end(found: Analyses, pairs: pd.DataFrame) -> set[tuple[int, int
     return {
         (int(actor), int(file))
         for actor, file in pairs[["who", "file"]].itertuples(index=False)
-        if balance.get((int(inputs.lives.process[actor]), calls.base(names[file])), 0) > 0
+        if balance.get((int(inputs.lives.process[actor]), identities.raw(names[file])), 0) > 0
     }
 
 
