@@ -91,8 +91,8 @@ def _bound(found: Analyses, findings: Findings, parts: Mapping[str, int]) -> str
     few = next((one for one in findings if one.kind == TOO_FEW and not one.small), None)
     if few is not None and few.cost_ns >= most / 2:
         share = min(few.cost_ns / makespan, 1)
-        bound = f"Too few workers bound it: for {share:.0%} of {time_text(makespan)} tasks that were ready waited for"
-        return f"{bound} others to end. Most of the time is {words[first]}, {most / makespan:.0%}."
+        bound = f"Too few workers bound it: twice as many could save {share:.0%} of {time_text(makespan)}"
+        return f"{bound}. Most of the time is {words[first]}, {most / makespan:.0%}."
     if first in (COMPUTING, ASLEEP) and _is_crowded(found):
         bound = (
             f"The processors bound it: {found.processors.count:,} for up to {_most_at_once(found):,} tasks at a time,"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tailrace.analyzer.insights import resource_waits
+from tailrace.analyzer.insights import resource_waits, whatif
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.critical import RESOURCE
 from tailrace.analyzer.insights.finding import EVIDENCE, TIME, Match, Row, Rule, Threshold
@@ -29,12 +29,17 @@ def find(found: Analyses) -> Iterator[Match]:
     waited, used = int(intervals.length(waits, 1)[0]), _used(found, waits, set(pieces["task"].tolist()))
     if LEAST.reached(waited, makespan) and used < MUCH_USED:
         most = _most_at_once(found)
+        known = found.inputs.managed or most > 1
+        gain = int(min(waited, makespan - found.critical.bound_ns) * (1 - used))
+        if known:
+            gain = max(min(gain, whatif.estimate(found.inputs, workers=2 * most).saved_ns), 0)
         yield Match(
             title=f"Tasks of the critical path were ready for {time_text(waited)} of {time_text(makespan)} while others"
             f" ran in their place, at most {most} at a time",
             names={"workers": str(2 * most)},
-            query="" if found.inputs.managed or most > 1 else "tailrace.open({run}).insights().critical.path",
-            cost_ns=int(min(waited, makespan - found.critical.bound_ns) * (1 - used)),
+            query="" if known else "tailrace.open({run}).insights().critical.path",
+            cost_ns=gain,
+            where=f"({2 * most} at a time)",
             estimate=True,
             evidence=[
                 Row(task=found.inputs.called(int(task)), ready_s=(ready - found.inputs.start_ns) / 1e9, waited_ns=ns)
@@ -78,7 +83,8 @@ RULE = Rule(
         " another task occupied the worker, the nodes or the slot in which it then ran. A task that needed nothing"
         " of others was ready when it was submitted. What more workers could save at most is the makespan less the"
         f" longest chain of work, by the share of the processors that was idle meanwhile; where {MUCH_USED:.0%} of"
-        " them were busy, more workers would only share them."
+        " them were busy, more workers would only share them. It is no more than `tailrace whatif` estimates for"
+        " twice as many."
     ),
     advice=(
         "Run more tasks at a time, as far as processors and memory allow (`tailrace whatif --workers` estimates the"
