@@ -199,10 +199,10 @@ child.wait()
 def test_a_program_that_is_killed_before_it_began_is_named(traced: TracedCommand) -> None:
     # The dynamic linker waits for a writer.
     os.mkfifo(Linked(traced.work).library)
-    done = traced("python3", "-c", KILLS, options=())
+    traced("python3", "-c", KILLS, options=())
     (row,) = [row for row in rows(traced) if not row["traced"]]
     assert (row["signal"], row["cause_key"]) == (9, "began_not")
-    assert row["cause"] == f"not traced: {ledger.WORDS['began_not']}" and row["cause"] in done.stderr
+    assert row["cause"] == f"not traced: {ledger.WORDS['began_not']}"
 
 
 @ordinary_user.MARKER
