@@ -44,7 +44,9 @@ LEAST_CALLS = 32
 """Of an actor on a file in a direction: fewer are a header, or a file of settings."""
 _NONE = np.empty(0, dtype=np.int64)
 MOSTLY = 0.2
-"""Of the opens, up to which those of data are beside the point."""
+"""Of the opens, up to which those of other files than software are beside the point."""
+CALLS_AROUND = 32
+"""Metadata calls for each file that a program loads: it is sought on a path, looked at, opened and closed."""
 METADATA_NS = 30_000_000_000
 """Of a program in a stage: so much time in metadata calls is much, whatever else it does (Drishti)."""
 SHORT_NS = 20_000_000
@@ -230,9 +232,7 @@ def _metadata(inputs: Inputs, loads: StartUps, keep: Bools) -> tuple[pd.DataFram
         }
         for group, actor in enumerate(first)
     ]
-    many = np.flatnonzero(
-        ((names > data_calls) | (lengths >= METADATA_NS)) & ~_loading(inputs, group_of_who, len(first))
-    )
+    many = np.flatnonzero(((names > data_calls) | (lengths >= METADATA_NS)) & ~_loading(inputs, group_of_who, names))
     whole = int(intervals.length(times, len(first))[many].sum())
     gain = _together(times, many) * int(lengths[many].sum()) // max(whole, 1)
     return _largest([table[group] for group in many], "time_ns"), gain
@@ -253,17 +253,19 @@ def _without(inputs: Inputs, group: Ints, count: int) -> tuple[Ints, Floats]:
     return sums["calls"], 1 - sums["time_ns"] / np.maximum(sums["whole"], 1)
 
 
-def _loading(inputs: Inputs, group: Ints, count: int) -> Bools:
-    """By group: whether most of what it opened is software, and settings of the machine: it loads itself, whenever it
-    does."""
+def _loading(inputs: Inputs, group: Ints, names: Ints) -> Bools:
+    """By group, with so many metadata calls: whether most of what it opened is software, and settings of the machine,
+    and the calls are those around these: it loads itself, whenever it does. Files without accesses are no software."""
     m = inputs.m
     classes = np.full(len(m.table.files), -1, dtype=np.int64)
     classes[m.bursts["file"].to_numpy()] = m.cls
     rows = m.table.patterns[m.table.patterns["opens"] > 0]
-    data = classes[rows["file"].to_numpy()] == file_classes.CLASSES.index("data")
-    opens = _sum(rows["opens"], group[rows["who"].to_numpy()], count)
-    of_data = _sum(rows["opens"].where(data, 0), group[rows["who"].to_numpy()], count)
-    return np.asarray((opens >= LEAST_CALLS) & (of_data < MOSTLY * opens), dtype=np.bool_)
+    own = np.isin(classes[rows["file"].to_numpy()], [file_classes.CLASSES.index(one) for one in ("software", "system")])
+    group = group[rows["who"].to_numpy()]
+    opens = _sum(rows["opens"], group, len(names))
+    of_software = _sum(rows["opens"].where(own, 0), group, len(names))
+    few = names <= CALLS_AROUND * opens
+    return np.asarray((opens >= LEAST_CALLS) & (of_software > (1 - MOSTLY) * opens) & few, dtype=np.bool_)
 
 
 def _after_start_up(inputs: Inputs, loads: StartUps, group: Ints, count: int) -> Floats:

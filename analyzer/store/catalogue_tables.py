@@ -213,10 +213,10 @@ class _Filler:
         by other ones."""
         (text,) = self._db.execute("SELECT json FROM meta").fetchone() or ("{}",)
         before = _ids_in(json.loads(text))
-        paths = [source.path for source in others if source.name == "run.json" and not source.obstacle]
+        sources = [source for source in others if source.name == "run.json" and not source.obstacle]
         try:
-            value = json.loads(ownership.read_regular(paths[0], ownership.JSON_LIMIT)) if paths else {}
-        except (OSError, ValueError, RecursionError):
+            value = self._parsed(sources[0]) if sources else {}
+        except (OSError, ValueError, RecursionError, TraceError):
             value = {}  # _others says so
         now = _ids_in(value if isinstance(value, dict) else {})
         if any(first_run(source.place) in now for source in traces if not source.obstacle):
@@ -461,9 +461,7 @@ class _Filler:
     def _json_in(self, source: Source, only: type | tuple[type, ...] = (dict, list)) -> object:
         """The JSON of run.json, a host or an account; None, and a loss, when it is damaged."""
         try:
-            text = ownership.read_regular(source.path, ownership.JSON_LIMIT)
-            memory.check_json(source.path, len(text))
-            value: object = json.loads(text)
+            value = self._parsed(source)
             problem = "" if isinstance(value, only) else "it is not a JSON object"
         except OSError as error:
             value, problem = None, error.strerror or str(error)
@@ -473,6 +471,14 @@ class _Filler:
             value, problem = None, str(error)
         if problem:
             self._damaged(source, problem)
+        return value
+
+    @staticmethod
+    def _parsed(source: Source) -> object:
+        """Raises OSError, ValueError, RecursionError, or TraceError where it takes more memory than there is."""
+        text = ownership.read_regular(source.path, ownership.JSON_LIMIT)
+        memory.check_json(source.path, len(text))
+        value: object = json.loads(text)
         return value
 
     def _damaged(self, source: Source, problem: str) -> None:

@@ -9,6 +9,7 @@ KINDS = {
     "small calls",
     "random offsets",
     "metadata load",
+    "failing calls",
     "short processes",
     "many flushes",
     "useless seeks",
@@ -149,7 +150,7 @@ for i in range(12000):
 """,
     ),
     "a search path of many directories": (
-        "metadata load",
+        "failing calls",
         """
 for i in range(80000):
     try: os.stat(f"/nowhere/{i % 50}/module.py")

@@ -251,7 +251,7 @@ def test_what_is_exact_is_right_where_calls_overlap(seed: int, made: bool, parti
     check_exact(Program(seed, made, overlaps=True).run(10, SURE), partitions)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(*PROGRAMS)
 def test_what_is_exact_is_right_past_all_limits(seed: int, made: bool, partitions: int) -> None:
     with mock.patch.multiple(edge_table, MAX_BURSTS=2, MAX_EXTENTS=2, MAX_CUTS=2):

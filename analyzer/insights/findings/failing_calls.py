@@ -70,6 +70,7 @@ def _match(found: Analyses, rows: pd.DataFrame, least: float, is_fault: bool) ->
             "errno": str(int(top["errno"])),
         },
         cost_ns=min(cost, found.inputs.makespan_ns),
+        estimate=True,
         count=len(sums),
         evidence=rows_of(sums.assign(task=[found.inputs.called(int(one)) for one in sums["task"]])),
         tasks=set(sums["task"].tolist()),
