@@ -93,6 +93,8 @@ struct Part {
     const Bursts &bursts = fold.edges.bursts;
     for (size_t i = 0; i < kBurstColumns; ++i) part.bursts.column[i] = bursts.column[i].data();
     part.bursts.fresh = bursts.fresh.data();
+    part.bursts.cut = bursts.cut.data();
+    part.bursts.hides = bursts.hides.data();
     part.bursts.exact = bursts.exact.data();
     part.bursts.size = bursts.size();
     part.extents = view(fold.edges.extents);

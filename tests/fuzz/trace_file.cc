@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         // The header's size is allocated before the contents are read.
         if (header.raw_bytes > (1U << 24) || header.events > (1U << 16)) continue;
         const size_t bytes = inflate_block(file, block.offset, header, &member, &raw);
-        Parser parser(nullptr, header.events, mounts);
+        Parser parser(nullptr, header.events, mounts, false);
         parser.block({raw.data(), bytes}, header);
         tailrace::fuzz::require(parser.finish().rows == header.events, "rows are as many as the header's events");
       } catch (const JsonError &) {
