@@ -67,7 +67,8 @@ class Ledgers {
       return obstacles_.count({host, pid}) != 0;
     });
     for (size_t i = 0; i < processes.size(); ++i) {
-      if (lives[i].ppid) children_[{lives[i].host, *lives[i].ppid}].push_back(i);
+      const EndingProcess &one = lives[i];
+      if (one.ppid) children_[{one.host, *one.ppid}].push_back(i);
     }
   }
 
@@ -190,7 +191,7 @@ class Ledgers {
 
   // Of a process that ended by exit, whose account is its own, or by a signal.
   static Cause cause_of_calls(const AccountedProcess &p, const AccountRow &row, const AccountedWait *end) {
-    const Counts2 gone = missing(*row.kernel, row.captured);
+    const Counts2 gone = missing(row.kernel.value_or(Counts2{}), row.captured);
     const bool is_small_read = gone[1] == 0 && gone[0] <= kLibcBytes;
     // A signal after its exit was recorded, and its account taken, cost nothing.
     if (!row.signal || p.at_exit || end == nullptr) return cause_of(is_small_read ? "libc" : "own_calls");
@@ -324,9 +325,10 @@ AccountTotal total(const std::vector<AccountRow> &rows) {
     out.below += *row.share < kCompleteShare;
     out.ahead += row.ahead;
     // Bytes in the trace beyond the kernel's account of one process don't offset missing bytes of another.
+    const Counts2 kernel = row.kernel.value_or(Counts2{});
     for (size_t way = 0; way < 2; ++way) {
-      out.kernel[way] += (*row.kernel)[way];
-      out.captured[way] += std::min(row.captured[way], (*row.kernel)[way]);
+      out.kernel[way] += kernel[way];
+      out.captured[way] += std::min(row.captured[way], kernel[way]);
     }
   }
   const int64_t moved = sum(out.kernel);
@@ -362,7 +364,7 @@ std::vector<CauseGroup> by_cause(const std::vector<AccountRow> &rows) {
     }
     CauseGroup &group = out[place->second];
     ++group.processes;
-    group.accounted_bytes += sum(*row.kernel);
+    group.accounted_bytes += sum(row.kernel.value_or(Counts2{}));
     group.missing_bytes += missing_bytes(row);
     group.rows.push_back(at);
     if (group.program.empty()) group.program = program_of(row);
