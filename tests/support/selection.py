@@ -41,7 +41,9 @@ LONG = {
     "test_a_dry_run_makes_all_but_the_wheels": "makes a release's documents, as .ci/run does",
     "test_a_killed_worker_loses_and_doubles_no_run_of_a_store": "kills the workers of a cluster again and again",
     "test_a_part_that_expands_to_very_much_is_left_out_and_named[a text of 600 MB]": "makes and reads 600 MB",
+    "test_debians_packages_have_their_files_and_no_python": "builds the C++ side twice, as Debian's packages do",
     "test_debians_packages_record_what_their_own_test_runs": "builds the C++ side twice, as Debian's packages do",
+    "test_lintian_finds_no_fault": "builds the C++ side twice, as Debian's packages do",
     "test_the_source_distribution_builds_in_a_fresh_environment_and_traces": "builds all in an environment of its own",
 }
 """Test -> why it takes minutes."""

@@ -164,7 +164,7 @@ def test_a_process_that_dies_or_stops_refuses_the_file_that_it_was_at_alone(
         return 0
 
     monkeypatch.setattr(vetting, "_size", size)
-    monkeypatch.setattr(vetting, "_START_S", 120.0)
+    monkeypatch.setattr(vetting, "_START_S", 20.0)  # one that stops while it starts is waited for so long
     monkeypatch.setattr(vetting, "_FILE_S", 1.0)
     found = {order[part.path]: why for part, why in vetting.refused(store, asked).items()}
     assert sorted(found) == [1, 2]
