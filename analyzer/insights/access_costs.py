@@ -23,7 +23,7 @@ import pandas as pd
 from tailrace.analyzer.edges import edge_table, event_fold, file_classes
 from tailrace.analyzer.insights import access_patterns
 from tailrace.analyzer.insights.inputs import FLOOR_BYTES, Inputs
-from tailrace.analyzer.insights.start_ups import StartUps
+from tailrace.analyzer.insights.start_ups import SOFTWARE, StartUps
 from tailrace.analyzer.model.calls import LOCKS
 from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.intervals import Intervals
@@ -257,10 +257,9 @@ def _loading(inputs: Inputs, group: Ints, names: Ints) -> Bools:
     """By group, with so many metadata calls: whether most of what it opened is software, and settings of the machine,
     and the calls are those around these: it loads itself, whenever it does. Files without accesses are no software."""
     m = inputs.m
-    classes = np.full(len(m.table.files), -1, dtype=np.int64)
-    classes[m.bursts["file"].to_numpy()] = m.cls
     rows = m.table.patterns[m.table.patterns["opens"] > 0]
-    own = np.isin(classes[rows["file"].to_numpy()], [file_classes.CLASSES.index(one) for one in ("software", "system")])
+    software = [file_classes.CLASSES.index(one) for one in SOFTWARE]
+    own = np.isin(m.class_of_file[rows["file"].to_numpy()], software)
     group = group[rows["who"].to_numpy()]
     opens = _sum(rows["opens"], group, len(names))
     of_software = _sum(rows["opens"].where(own, 0), group, len(names))
@@ -270,15 +269,11 @@ def _loading(inputs: Inputs, group: Ints, names: Ints) -> Bools:
 
 def _after_start_up(inputs: Inputs, loads: StartUps, group: Ints, count: int) -> Floats:
     """By group: the share of the time in metadata calls that is not in start-ups."""
-    kinds, every = len(edge_table.KINDS), np.arange(len(inputs.m.who), dtype=np.int64)
-    busy = inputs.m.table.busy
-    pick = busy.group % kinds == edge_table.META
-    of_who = busy._replace(group=busy.group // kinds)
-    meta = intervals.cover(intervals.union(Intervals(*(column[pick] for column in of_who))), len(every))
+    loading, ever = loads.in_calls(inputs.m, (edge_table.META,))
     mine = group >= 0
     whole, part = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-    np.add.at(whole, group[mine], meta.length()[mine])
-    np.add.at(part, group[mine], meta.inside(every, loads.begin_ns, loads.end_ns)[mine])
+    np.add.at(whole, group[mine], ever[mine])
+    np.add.at(part, group[mine], loading[mine])
     return 1 - part / np.maximum(whole, 1)
 
 

@@ -323,9 +323,7 @@ def unused_opens(inputs: Inputs) -> pd.DataFrame:
     known[code[: len(pairs)]] = True
     unused = rows[~known[code[len(pairs) :]]]
     # A file that nobody used has no class: a created lock counts, a library that was looked at does not.
-    classes = np.full(len(m.table.files), -1, dtype=np.int64)
-    classes[m.bursts["file"].to_numpy()] = m.cls
-    data = classes[unused["file"].to_numpy()] == file_classes.CLASSES.index("data")
+    data = m.class_of_file[unused["file"].to_numpy()] == file_classes.CLASSES.index("data")
     mine: pd.DataFrame = unused.loc[data, ["who", "file", "opens"]]
     return mine
 

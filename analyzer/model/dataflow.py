@@ -96,6 +96,13 @@ class Model(Tabular):
     def version(self) -> Ints:
         return self.versions.of_burst
 
+    @property
+    def class_of_file(self) -> Ints:
+        """The class of each file (position in `file_classes.CLASSES`) by an access to it; -1: it has none."""
+        classes = np.full(len(self.table.files), -1, dtype=np.int64)
+        classes[self.bursts["file"].to_numpy()] = self.cls
+        return classes
+
     def task_name(self, workflow: str, task: str) -> str:
         """The display name of a task."""
         return self.names.get((workflow, task), task)

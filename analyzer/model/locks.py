@@ -264,7 +264,7 @@ class _Files:
         self, process: int, file: str, what: str, begun: int, done: int, flags: int, low: int, count: int
     ) -> Iterator[Hold]:
         kind = "flock" if what == FLOCK else "description" if flags >= 0 and flags & OF_DESCRIPTION else "process"
-        holder = process if kind == "process" else self._opener(process, file)
+        holder = process if kind == "process" else self.order.shared_files.opener(process, file)
         mine = self.had.setdefault((kind, file, holder), _Had(("flock" if what == FLOCK else "range", file), holder))
         known = flags > 0 and low >= 0
         begin, end = (low, low + count if count > 0 else NEVER) if known else (0, NEVER)
@@ -299,9 +299,6 @@ class _Files:
                     if made[child] <= when < self.lives.over[child]:
                         last = max(last, int(self.lives.over[child]))
         return last
-
-    def _opener(self, process: int, file: str) -> int:
-        return self.order.shared_files.opener(process, file)
 
 
 # --- lock files -------------------------------------------------------------------------------------------------------

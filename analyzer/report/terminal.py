@@ -22,6 +22,7 @@ from rich.text import Text
 from tailrace.analyzer import summary
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights.finding import ADVISED, COSTLESS
+from tailrace.analyzer.insights.verdict import ASLEEP, COMPUTING, RUNNING, WORDS
 from tailrace.analyzer.report.names import Names, fit, names_of
 from tailrace.analyzer.report.terminal_tables import GAP, ORDER_WORDS, SHOWN, STATUS_STYLES, TABLES, WIDE, first_of
 from tailrace.analyzer.summary.limits import JsonObject
@@ -43,9 +44,7 @@ LIST_ALL = "tailrace report {run} --all"
 TOGETHER = re.compile(r"(?<=\d) (?=(?:[num]?s|min|h|B|[KMGTP]iB)\b)|(?<=\w) (?=\d+(?: ->|\.?$))")
 """Blanks at which a line does not break: "4.42 s", "merge 13"."""
 PART_WORDS = {
-    "computing": "computing",
-    "asleep": "waiting outside of recorded calls (asleep, or for a processor)",
-    "running": "running outside of recorded calls (computing, asleep or waiting)",
+    **{part: WORDS[part] for part in (COMPUTING, ASLEEP, RUNNING)},
     "io": "in file I/O",
     "stream": "blocked on pipes and sockets",
     "wait": "waiting for other processes",

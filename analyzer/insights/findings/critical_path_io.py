@@ -10,7 +10,6 @@ import pandas as pd
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import IO, TIME, Match, Rule, Threshold, rows_of
-from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import time_text
 
 MUCH = Threshold(25, "% of the makespan")
@@ -37,13 +36,10 @@ def find(found: Analyses) -> Iterator[Match]:
 
 def _by_stage(found: Analyses) -> pd.DataFrame:
     """stage, io: time of the path in calls on files, without that in which programs load themselves; the most first."""
-    inputs, loads, kinds = found.inputs, found.start_ups, len(edge_table.KINDS)
-    busy, every = inputs.m.table.busy, np.arange(len(inputs.m.who), dtype=np.int64)
-    pick = busy.group % kinds < edge_table.STREAM
-    of_who = busy._replace(group=busy.group // kinds)
-    calls = intervals.cover(intervals.union(intervals.Intervals(*(column[pick] for column in of_who))), len(every))
+    inputs = found.inputs
+    in_calls, _ = found.start_ups.in_calls(inputs.m, (edge_table.READ, edge_table.WRITE, edge_table.META))
     loading = np.zeros(len(inputs.tasks), dtype=np.int64)
-    np.add.at(loading, inputs.of_who, calls.inside(every, loads.begin_ns, loads.end_ns))
+    np.add.at(loading, inputs.of_who, in_calls)
     path = found.critical.path
     io = path[path["task"] >= 0].groupby("task")["io"].sum()
     tasks = io.index.to_numpy(dtype=np.int64)
