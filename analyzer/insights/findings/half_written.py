@@ -39,7 +39,8 @@ def find(found: Analyses) -> Iterator[Match]:
         title=f"{by}{who} was killed by {top['signal']} while it wrote {top['path']}: the"
         f" {bytes_text(int(top['bytes']))} that are there may be half of it{read}{more(len(rows))}",
         names={"path": str(top["path"])},
-        count=len(rows),
+        # The writers' own results are what failed tasks and commands tell of.
+        count=max(len({task for tasks in rows["readers"] for task in tasks}), 1),
         evidence=rows_of(named[["task", "program", "signal", "path", "bytes", "readers"]]),
         tasks={*rows["task"].tolist(), *(task for tasks in rows["readers"] for task in tasks)},
     )
