@@ -9,6 +9,7 @@ $TAILRACE_SANITIZE (address or thread) runs the tests with a core that is built 
 import fcntl
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -34,6 +35,9 @@ hypothesis.settings.register_profile(
     "same everywhere", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], derandomize=True
 )
 hypothesis.settings.load_profile("same everywhere")
+
+# A shell without job control ignores it for what it starts in the background, and so would all that the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_sessionstart() -> None:
