@@ -9,7 +9,8 @@ have no offsets, are divided in proportion to what was written.
 
 Invariants: the bytes of all writers of a (reader, version), with those that nobody wrote, sum up to what the reader
 read of it; nothing is counted twice. A writer whose bytes were not read has no row. Bytes that were read again count
-again. A row is `exact` only where the accesses leave no other answer: divided bytes never are.
+again. A row is `exact` only where the accesses leave no other answer: divided bytes never are, nor those of a read
+during which another version began.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import pandas as pd
 from tailrace.analyzer.edges import owners
 from tailrace.analyzer.edges.edge_table import END
 from tailrace.analyzer.edges.owners import BEFORE, NOBODY, Owners, Range, Write
+from tailrace.analyzer.edges.versions import Versions
 from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.types import Bools, Ints
@@ -36,7 +38,8 @@ COLUMNS = ["reader", "version", "writer", "bytes", "unique_bytes", "first_ns", "
 class Accesses:
     """Bursts of one direction, as parallel arrays: version, activity, file, bytes, loose_bytes (at unknown offsets),
     first_ns, last_ns, fresh (begins with a truncation), hides (has another one), vague (may have left bytes of its
-    ranges alone). The ranges of burst i are rows at[i] to at[i + 1] of `ranges`, shape (n, 3): start, end, covered
+    ranges alone), in_order (each call began where the one before ended, or behind it), raced (`versions.raced`). The
+    ranges of burst i are rows at[i] to at[i + 1] of `ranges`, shape (n, 3): start, end, covered
     bytes."""
 
     version: Ints
@@ -49,6 +52,8 @@ class Accesses:
     fresh: Bools
     hides: Bools
     vague: Bools
+    in_order: Bools
+    raced: Bools
     at: Ints
     ranges: Ints
 
@@ -71,7 +76,7 @@ class Files:
     stream: Bools
 
 
-def accesses(bursts: pd.DataFrame, version: Ints, activity: Ints, pick: Bools, extents: Intervals) -> Accesses:
+def accesses(bursts: pd.DataFrame, versions: Versions, activity: Ints, pick: Bools, extents: Intervals) -> Accesses:
     """The bursts where `pick` is True; `extents` are grouped by position in `bursts`."""
     rows = np.flatnonzero(pick)
     place = np.full(len(bursts), -1, dtype=np.int64)
@@ -86,10 +91,12 @@ def accesses(bursts: pd.DataFrame, version: Ints, activity: Ints, pick: Bools, e
     mapped, exact = bursts["mapped_bytes"].to_numpy()[rows] > 0, bursts["exact"].to_numpy(dtype=np.bool_)[rows]
     order = grouping.order(mine[keep])
     return Accesses(
-        version=version[rows],
+        version=versions.of_burst[rows],
         activity=activity[rows],
         **columns,
         vague=mapped | ~exact,
+        in_order=(bursts["backward"].to_numpy()[rows] == 0) & ~mapped,
+        raced=versions.raced[rows],
         at=np.searchsorted(mine[keep][order], np.arange(len(rows) + 1)).astype(np.int64),
         ranges=ranges[order],
     )
@@ -128,6 +135,7 @@ class _Pairs:
         self.bytes, self.loose = (groups.reduce(np.add, column) for column in (reads.bytes, reads.loose_bytes))
         self.first_ns = groups.reduce(np.minimum, reads.first_ns)
         self.last_ns = groups.reduce(np.maximum, reads.last_ns)
+        self.raced = np.asarray(groups.reduce(np.logical_or, reads.raced), dtype=np.bool_)
         self._reads = reads
 
     def unique_bytes(self) -> Ints:
@@ -149,7 +157,7 @@ class _Pairs:
 
 def _rows(pairs: _Pairs, row: Ints, writer: Ints, moved: Ints, unique: Ints, exact: Bools) -> pd.DataFrame:
     ends = (pairs.first_ns[row], pairs.last_ns[row])
-    columns = (pairs.activity[row], pairs.version[row], writer, moved, unique, *ends, exact)
+    columns = (pairs.activity[row], pairs.version[row], writer, moved, unique, *ends, exact & ~pairs.raced[row])
     result: pd.DataFrame = pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
     return result
 
@@ -253,15 +261,29 @@ class _Change:
     until: int
     version: int
     what: Write | tuple[str, int, int] | None
+    in_order: bool = False
 
-    def apply(self, to: Owners, during: bool = False) -> None:
-        """Changes the map. during: the read that is asked about was made at the same time."""
+    def apply(self, to: Owners) -> None:
+        """Changes the map."""
         if self.what is None:
             to.clear(self.since)
         elif isinstance(self.what, Write):
-            to.write(self.what._replace(vague=self.what.vague or during))
+            to.write(self.what)
         else:
-            to.cut(*self.what, self.since, self.until, during)
+            to.cut(*self.what, self.since, self.until)
+
+    def apply_during(self, to: Owners, alone: bool) -> None:
+        """Changes the map for a read that was made at the same time. alone: no other change was.
+
+        What is read behind the file's end of before was written by then, if one alone writes, and in order.
+        """
+        if self.what is None:
+            to.clear(self.since)
+        elif isinstance(self.what, Write):
+            below = to.size if alone and self.in_order else END
+            to.write(self.what._replace(vague=True, pending_below=below))
+        else:
+            to.cut(*self.what, self.since, self.until, vague=True)
 
 
 class _Replay:
@@ -293,7 +315,7 @@ class _Replay:
             who, loose = int(w.activity[burst]), int(w.loose_bytes[burst])
             if ranges or loose:
                 write = Write(who, ranges, loose, since, until, bool(w.vague[burst]))
-                yield _Change(since, until, version, write)
+                yield _Change(since, until, version, write, bool(w.in_order[burst]))
 
     def _of_cuts(self, cuts: pd.DataFrame | None) -> Iterator[_Change]:
         for row in cuts.to_dict("records") if cuts is not None else ():
@@ -320,7 +342,7 @@ class _Replay:
             return now
         there = now.part([(int(a), int(b)) for a, b, _ in reads.of(burst)])
         for place in during.tolist():
-            self._changes[place].apply(there, during=True)
+            self._changes[place].apply_during(there, alone=len(during) == 1)
         return there
 
     def _read(self, there: Owners, reads: Accesses, burst: int, taken: _Taken) -> None:

@@ -54,7 +54,8 @@ class Piece(NamedTuple):
 
 class Write(NamedTuple):
     """What a writer wrote between two times (ns): `ranges` are (start, end, covered bytes), `loose` bytes lie at
-    unknown offsets. `vague`: it may have left bytes of the ranges alone."""
+    unknown offsets. `vague`: it may have left bytes of the ranges alone. `pending_below`: what nobody had below this
+    offset may be nobody's still, since the write goes on; 0: it is over."""
 
     writer: int
     ranges: Sequence[tuple[int, int, int]]
@@ -62,6 +63,7 @@ class Write(NamedTuple):
     since: int
     until: int
     vague: bool
+    pending_below: int = 0
 
 
 @dataclass
@@ -235,7 +237,7 @@ class Owners:
     def _over_rest(self, start: int, end: int, w: Write, share: float, doubts: Doubts) -> Piece:
         whole = share >= 1.0
         holders = ((w.writer, 1.0),) if whole else ((w.writer, share), (self._rest, 1.0 - share))
-        if not whole or (w.vague and (self._rest == BEFORE or self._loose)):
+        if not whole or start < w.pending_below or (w.vague and (self._rest == BEFORE or self._loose)):
             doubts = doubts.union((w.writer, self._rest), (loose.writer for loose in self._loose))
         return Piece(start, end, holders, w.since, w.until, doubts)
 
@@ -311,6 +313,11 @@ class Owners:
         for w in self._loose:
             found[w.writer] = found.get(w.writer, 0) + w.loose
         return found
+
+    @property
+    def size(self) -> int:
+        """The known end of the file."""
+        return self._size
 
     @property
     def rest(self) -> int:

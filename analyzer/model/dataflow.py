@@ -333,8 +333,8 @@ def attributed(m: Model, level: str, classes: Sequence[str] = DEFAULT_CLASSES) -
     reading = m.bursts["dir"].to_numpy() == edge_table.READ
     # A finer reader and writer than the level: otherwise a unit's own bytes can't be distinguished from its stage's.
     pair, first = grouping.numbered(grouping.pack(m.unit, activity))
-    reads = flows.accesses(m.bursts, m.version, pair, pick & reading, m.table.extents)
-    writes = flows.accesses(m.bursts, m.version, pair, pick & ~reading, m.table.extents)
+    reads = flows.accesses(m.bursts, m.versions, pair, pick & reading, m.table.extents)
+    writes = flows.accesses(m.bursts, m.versions, pair, pick & ~reading, m.table.extents)
     rows = flows.project(reads, writes, _files(m))
     unit, group = m.unit[first], activity[first]
     writer = rows["writer"].to_numpy()
