@@ -165,6 +165,14 @@ json_t *boot_id() {
   return write_boot_id(w, bytes_read) ? as_string(w.c_str()) : json_null();
 }
 
+json_t *time_facts() {
+  char text[128];
+  Writer w(text, sizeof text);
+  int64_t bytes_read = 0;
+  write_time_facts(w, clock_kind_here(), bytes_read);
+  return json_loads(w.c_str(), 0, nullptr);
+}
+
 // The members of a description except the mounts.
 Json describe(const RunDescription &d, const char *host) {
   struct utsname names;
@@ -179,6 +187,7 @@ Json describe(const RunDescription &d, const char *host) {
   if (!d.journal_dir.empty()) {
     json_object_set_new(described.get(), "journal_dir", json_stringn(d.journal_dir.data(), d.journal_dir.size()));
   }
+  json_object_set_new(described.get(), "time", time_facts());
   json_object_set(described.get(), "batch", const_cast<json_t *>(d.batch));
   return described;
 }

@@ -68,7 +68,7 @@ void TaskAccounts::begin(flux_reactor_t *reactor, pid_t pid, CString program) {
   if (!memory) return;
   CString path = formatted("/proc/%d/io", static_cast<int>(pid));
   int fd = path ? open(path.get(), O_RDONLY | O_CLOEXEC) : -1;
-  tasks_ = new (memory) Task{pid, fd, false, {}, static_cast<CString &&>(program), tasks_};
+  tasks_ = new (memory) Task{pid, fd, false, {}, {}, static_cast<CString &&>(program), tasks_};
   if (watcher_) return;
   watcher_ = flux_check_watcher_create(reactor, before_reaping, this);
   if (!watcher_) return;
@@ -90,6 +90,8 @@ void TaskAccounts::read_account(Task &task) {
   ssize_t n = read(task.fd, text, sizeof text - 1);
   close(task.fd);
   task.fd = -1;
+  int64_t bytes_read = 0;
+  task.time = ended_process_time(static_cast<int>(task.pid), bytes_read);
   if (n <= 0) return;
   text[n] = 0;
   task.known = take_number(text, "rchar: ", task.bytes[0]) && take_number(text, "wchar: ", task.bytes[1]);
@@ -107,6 +109,14 @@ void TaskAccounts::end(pid_t pid, int status) {
     Json row(json_pack("{s:s s:i s:i s:I s:I s:I}", "host", host.get(), "pid", static_cast<int>(pid), "status", status,
                        "rchar", static_cast<json_int_t>(task->bytes[0]), "wchar",
                        static_cast<json_int_t>(task->bytes[1]), "ns", static_cast<json_int_t>(realtime_ns())));
+    const struct {
+      const char *key;
+      int64_t ns;
+    } times[] = {
+        {"run_ns", task->time.run_ns}, {"ready_ns", task->time.ready_ns}, {"ready_of_ns", task->time.ready_of_ns}};
+    for (const auto &time : times) {
+      if (row && time.ns >= 0) json_object_set_new(row.get(), time.key, json_integer(time.ns));
+    }
     int64_t bytes_read = 0;
     Obstacle obstacle = task->program ? find_obstacle(task->program.get(), bytes_read) : Obstacle::kNone;
     if (row && obstacle != Obstacle::kNone) {

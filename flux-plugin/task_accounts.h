@@ -10,6 +10,7 @@
 #include <flux/core.h>
 #include <sys/types.h>
 
+#include "base/processor_time.h"
 #include "json.h"
 
 namespace tailrace::flux {
@@ -34,6 +35,7 @@ class TaskAccounts {
     int fd;  // of /proc/PID/io; -1: none, or read
     bool known;
     long long bytes[2];
+    ProcessTime time;
     CString program;
     Task *next;
   };

@@ -26,7 +26,7 @@ from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Document, SqlValue
 from tailrace.errors import TraceError
 
-VERSION = 23
+VERSION = 24
 """Of the tables below; a catalogue of another version is rebuilt."""
 
 TABLES = """ CREATE TABLE sources (path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, inode INTEGER); CREATE TABLE
@@ -49,7 +49,8 @@ CREATE INDEX contexts_task ON contexts (task);
 CREATE TABLE block_contexts (context_id INTEGER, block_id INTEGER, PRIMARY KEY (context_id, block_id)) WITHOUT ROWID;
 CREATE INDEX block_contexts_block ON block_contexts (block_id);
 CREATE TABLE reaped (file TEXT, process_id INTEGER, host TEXT, pid INTEGER, status INTEGER, read INTEGER,
-  written INTEGER, t1 INTEGER, is_task INTEGER, kind INTEGER, own INTEGER);
+  written INTEGER, t1 INTEGER, is_task INTEGER, kind INTEGER, own INTEGER, run_ns INTEGER, ready_ns INTEGER,
+  ready_of_ns INTEGER);
 CREATE TABLE untraced (file TEXT, process_id INTEGER, host TEXT, pid INTEGER, why TEXT, program TEXT, t1 INTEGER);
 CREATE TABLE edge_files (file TEXT PRIMARY KEY, upto INTEGER);
 CREATE TABLE edge_tables (name TEXT PRIMARY KEY, data BLOB);
@@ -127,7 +128,7 @@ _PROCESS = (
 _BLOCK = f"INSERT INTO blocks VALUES ({', '.join('?' * 23)})"
 _CONTEXT = "INSERT INTO contexts VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _CONTEXT_OF_BLOCK = "INSERT INTO block_contexts VALUES (?, ?)"
-_REAPED = "INSERT INTO reaped VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)"
+_REAPED = "INSERT INTO reaped VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?)"
 _UNTRACED = "INSERT INTO untraced VALUES (?, ?, ?, ?, ?, ?, ?)"
 _LOSS = (
     "INSERT INTO losses VALUES (?, ?, ?, ?, ?, ?)"
@@ -343,7 +344,8 @@ class _Filler:
         self._put(_BLOCK, block_id, file_id, process_id, *place, *figures, *sealed, *counted)
         for child in header.reaped:
             ends = (child.pid, child.status, child.read, child.written)
-            self._put(_REAPED, name, process_id, header.host, *ends, header.t1, child.kind, child.own)
+            known = (child.kind, child.own, *child.time)
+            self._put(_REAPED, name, process_id, header.host, *ends, header.t1, *known)
         for row in header.untraced:
             self._put(_UNTRACED, name, process_id, header.host, row.pid, row.why, row.program, header.t1)
         for tags in header.contexts:
@@ -511,8 +513,9 @@ class _Filler:
             return
         pid, status, ns = numbers
         host = clean(host)
-        values = (source.name, host, pid, status, *totals, ns, is_task)
-        self._db.execute("INSERT INTO reaped VALUES (?, NULL, ?, ?, ?, ?, ?, ?, ?, 0, 0)", values)
+        time = headers.Time.of(row.get(key) for key in headers.Time._fields)
+        values = (source.name, host, pid, status, *totals, ns, is_task, 0, 0, *time)
+        self._db.execute(f"INSERT INTO reaped VALUES (?, NULL{', ?' * len(values[1:])})", values)
         untraced, program = row.get("untraced"), row.get("program")
         if isinstance(untraced, str) and isinstance(program, str):
             why = (source.name, host, pid, clean(untraced), clean(program), ns)

@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import cast
+from typing import NamedTuple, cast
 from urllib.parse import unquote_to_bytes
 
 from tailrace import _native
@@ -44,10 +44,28 @@ class Process:
         return self.ppid, self.exe, json.dumps(self.argv), self.cwd, self.uid, json.dumps(self.facts)
 
 
+class Time(NamedTuple):
+    """What the kernel tells of a process's threads, ns: on a processor; ready, waiting for one; and on a processor of
+    those whose `ready_ns` is known. None where it is unknown."""
+
+    run_ns: int | None
+    ready_ns: int | None
+    ready_of_ns: int | None
+
+    @classmethod
+    def of(cls, values: Iterable[object]) -> Time:
+        """Three values of a header or an account; those that are no count become None."""
+        counts = (whole(value) for value in values)
+        return cls(*(None if count is None or count < 0 else count for count in counts))
+
+
+NO_TIME = Time(None, None, None)
+
+
 @dataclass(frozen=True)
 class Reaped:
-    """A child that was waited for: its wait status, its totals in the kernel, None where they weren't read, and what
-    its parent knew of it (docs/trace-format.md, "Block header")."""
+    """A child that was waited for: its wait status, its totals in the kernel (bytes), None where they weren't read,
+    what its parent knew of it (docs/trace-format.md, "Block header"), and its processor time."""
 
     pid: int
     status: int
@@ -55,6 +73,7 @@ class Reaped:
     written: int | None
     kind: int = 0
     own: int = 0
+    time: Time = NO_TIME
 
 
 @dataclass(frozen=True)
@@ -246,11 +265,12 @@ def pair(value: object) -> tuple[int, int] | None:
 
 def _reaped(row: object) -> Reaped | None:
     """A row of a header's list, None where it is damaged."""
-    if not isinstance(row, list) or not 4 <= len(row) <= 6:
+    if not isinstance(row, list) or len(row) < 4:
         return None
-    pid, status, (kind, own) = whole(row[0]), whole(row[1]), pair([*row[4:], 0, 0][:2]) or (0, 0)
+    pid, status, (kind, own) = whole(row[0]), whole(row[1]), pair([*row[4:6], 0, 0][:2]) or (0, 0)
     read, written = pair(row[2:4]) or (None, None)
-    return None if pid is None or status is None else Reaped(pid, status, read, written, kind, own)
+    time = Time.of([*row[6:9], None, None, None][:3])
+    return None if pid is None or status is None else Reaped(pid, status, read, written, kind, own, time)
 
 
 def _untraced(row: object) -> Untraced | None:

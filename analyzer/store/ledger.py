@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailrace import _native
 from tailrace.analyzer.store.catalogue import Catalogue
+from tailrace.analyzer.store.headers import Time
 from tailrace.analyzer.store.processes import Process, keys
 from tailrace.analyzer.util.lazy import lazy
 
@@ -51,8 +52,10 @@ DAMAGED = {
 COLUMNS = [
     *("host", "pid", "start", "exe", "traced", "account", "signal"),
     *("kernel_read", "kernel_written", "captured_read", "captured_written", "ahead", "share", "cause", "cause_key"),
+    *Time._fields,
 ]
 _COUNTS = ["pid", "signal", "kernel_read", "kernel_written", "captured_read", "captured_written", "ahead"]
+_COUNTS += Time._fields
 
 
 def accounts(catalogue: Catalogue) -> list[Row]:
@@ -61,7 +64,8 @@ def accounts(catalogue: Catalogue) -> list[Row]:
     account is the source of the kernel's figures: "exit" (read at the process's end), "parent" (read by its waiter) or
     None. ahead: bytes that libc read ahead and no call consumed, a part of kernel_read and captured_read. share is in
     0..1, None without account. cause is why the share is below `COMPLETE_SHARE`, or that the process may have moved
-    more than the account contains (`RING`), else "", and cause_key its row in the table of causes.
+    more than the account contains (`RING`), else "", and cause_key its row in the table of causes. run_ns, ready_ns and
+    ready_of_ns are the processor time of its threads (`headers.Time`).
     """
     processes = _processes(catalogue)
     at = {row[0]: place for place, row in enumerate(processes)}
@@ -77,7 +81,7 @@ def accounts(catalogue: Catalogue) -> list[Row]:
 
 
 def _row(process: int, host: str, pid: int, exe: str, start: str, *figures: Any) -> Row:
-    account, signal, *counts, share, key, cause = figures
+    account, signal, *counts, share, key, cause, run_ns, ready_ns, ready_of_ns = figures
     names = ("kernel_read", "kernel_written", "captured_read", "captured_written", "ahead")
     return {
         "host": host,
@@ -91,6 +95,7 @@ def _row(process: int, host: str, pid: int, exe: str, start: str, *figures: Any)
         "share": share,
         "cause": cause,
         "cause_key": key,
+        **Time(run_ns, ready_ns, ready_of_ns)._asdict(),
     }
 
 
@@ -221,7 +226,7 @@ _WITHIN = "p.host, p.pid, p.start, r.rowid, r.host, r.pid"
 
 def _waits(catalogue: Catalogue) -> list[tuple[Any, ...]]:
     """The id of the waiter, then what `_native.accounts` takes."""
-    names = ("process_id", "host", "pid", "status", "t1", "kind", "read", "written", "own")
+    names = ("process_id", "host", "pid", "status", "t1", "kind", "read", "written", "own", *Time._fields)
     return catalogue.rows(
         f"SELECT {', '.join(f'r.{name}' for name in names)} FROM reaped r LEFT JOIN processes p ON p.id = r.process_id"
         f" ORDER BY r.t1, {_WITHIN}"

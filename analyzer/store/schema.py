@@ -100,6 +100,17 @@ COLUMNS = (
     Column("step", INT64, True, "", "of the program's own event: the step that it was given"),
     Column("keys", TEXT, True, "", "further keys of the program's event, device and stream of a GPU's: a tag string"),
     Column("open", INT32, True, "", "1 for a region that had not ended yet: a later row with its number has its end"),
+    Column(
+        "run_ns",
+        INT64,
+        True,
+        "ns",
+        "on a processor: a thread until then, a child that ended (cat PROCESS)",
+    ),
+    Column("ready_ns", INT64, True, "ns", "the same threads ready, waiting for a processor; null: not known"),
+    Column(
+        "ready_of_ns", INT64, True, "ns", "of a child: what its threads whose ready_ns is known were on a processor"
+    ),
     Column("ranks", INT32, True, "", "of a collective call of MPI-IO: ranks of its communicator; null: independent"),
     Column("dims", TEXT, True, "", "dimensions of the dataset, [size, ...]; [] for a single element"),
     Column("points", INT64, True, "", "elements that a call on a dataset selected"),

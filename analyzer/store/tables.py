@@ -170,7 +170,7 @@ class Tables:
         began, as "0-3,8"), cgroup, container (the id in the cgroup's path); of the account
         utime_ns, stime_ns, maxrss_kib, minflt, majflt, inblock, oublock (getrusage(2): blocks of 512 bytes); and of
         `coverage` signal, kernel_read, kernel_written, captured_read, captured_written, ahead, share, cause,
-        cause_key. Unknown values are null."""
+        cause_key, run_ns, ready_ns, ready_of_ns. Unknown values are null."""
         integers = ["pid", "ppid", "uid", "t0_ns", "t1_ns", "exit", "events", "read_bytes", "written_bytes"]
         table = self._table(
             "SELECT p.host, p.pid, p.start, p.ppid, p.exe, p.argv, p.cwd, p.uid, p.facts, p.t0 AS t0_ns, p.t1 AS t1_ns,"
@@ -183,7 +183,7 @@ class Tables:
             table[name] = pd.Series(headers.documents(table[name].tolist()), dtype=object)
         table = _with_facts(table, table.pop("facts"))
         more = ["signal", *(name for name in ledger.COLUMNS if name.startswith(("kernel", "captured")))]
-        more += ["ahead", "share", "cause", "cause_key"]
+        more += ["ahead", "share", "cause", "cause_key", *headers.Time._fields]
         seen = self.coverage.loc[self.coverage["traced"], [*PROCESS, *more]]
         merged: pd.DataFrame = table.merge(seen, on=PROCESS, how="left")
         return merged

@@ -55,6 +55,9 @@ _ENDED = {
     **_KERNEL,
     "cause": ("", "why the share is low"),
     "cause_key": ("", "its key (docs/user-guide.md, Coverage)"),
+    "run_ns": (NS, "time of its threads on a processor"),
+    "ready_ns": (NS, "time of its threads ready, waiting for a processor; null: not known"),
+    "ready_of_ns": (NS, "time on a processor of those threads whose ready_ns is known: run_ns, where it is complete"),
 }
 _DECLARED = {
     "kind": ("", "python, bash, join, job, instance, ..."),

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "base/clock.h"
+#include "base/processor_time.h"
 #include "core_here.h"
 #include "fault.h"
 #include "files.h"
@@ -109,6 +110,12 @@ struct Moved {
   int64_t read, written;
 };
 
+// What the kernel tells of a command that has ended.
+struct Account {
+  std::optional<Moved> moved;
+  ProcessTime time;
+};
+
 // The account of this process as of now and without that of the sealer's thread (0: there is none), and the bytes that
 // this reading adds to it. None where it can't be read, or further threads have a part in it.
 std::optional<KernelAccount> account_beside(int thread) {
@@ -130,21 +137,24 @@ std::optional<KernelAccount> account_beside(int thread) {
   return std::nullopt;
 }
 
-// Reaps a dead child: its wait status, and what it moved, where the kernel tells.
-int take(pid_t pid, const SealerThread *sealer, std::optional<Moved> &moved) {
+// Reaps a dead child: its wait status, and its account.
+int take(pid_t pid, const SealerThread *sealer, Account &account) {
   int status = 0;
   if (is_traced()) {  // the core records the account in the trace
     ::waitpid(pid, &status, 0);
     return status;
   }
-  // Only root may read a zombie's account. For others it is what the wait adds to our own, without other threads.
+  int64_t bytes_read = 0;
+  account.time = ended_process_time(pid, bytes_read);
+  // Only root may read what a zombie has moved. For others it is what the wait adds to our own, without other threads.
   const auto found = kernel_account(std::to_string(pid));
   const int thread = sealer != nullptr ? sealer->id() : 0;
   const auto before = found ? std::nullopt : account_beside(thread);
   ::waitpid(pid, &status, 0);
   const auto after = before ? account_beside(thread) : std::nullopt;
-  if (found) moved = Moved{found->read, found->written};
-  if (before && after) moved = Moved{after->read - before->read - before->text_bytes, after->written - before->written};
+  if (found) account.moved = Moved{found->read, found->written};
+  if (before && after)
+    account.moved = Moved{after->read - before->read - before->text_bytes, after->written - before->written};
   return status;
 }
 
@@ -154,14 +164,14 @@ bool is_for_us_alone(const siginfo_t &received) {
   return received.si_code <= 0 || (received.si_signo == SIGHUP && ::getsid(0) == ::getpid());
 }
 
-int wait_for(pid_t pid, const sigset_t &watched, const SealerThread *sealer, std::optional<Moved> &moved) {
+int wait_for(pid_t pid, const sigset_t &watched, const SealerThread *sealer, Account &account) {
   for (;;) {
     siginfo_t ended = {};
     if (::waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid != 0) {
-      std::optional<Moved> of_child;
+      Account of_child;
       const int status = take(ended.si_pid, sealer, of_child);
       if (ended.si_pid != pid) continue;  // an orphan that was adopted (integrations/pool.py)
-      moved = of_child;
+      account = of_child;
       return status;
     }
     siginfo_t received = {};
@@ -180,13 +190,18 @@ CommandAccount account_of(pid_t pid, int status, const Moved &moved, const std::
 }
 
 // On a failure the run has no account of the command.
-void write_account(const std::string &run_dir, const CommandAccount &account) {
+void write_account(const std::string &run_dir, const CommandAccount &account, const ProcessTime &time) {
   const HostName host;
   std::string row = "{\"host\": ";
   append_json(row, host.view());
   row += ", \"pid\": " + std::to_string(account.pid) + ", \"status\": " + std::to_string(account.status) +
          ", \"rchar\": " + std::to_string(account.read) + ", \"wchar\": " + std::to_string(account.written) +
          ", \"ns\": " + std::to_string(account.ns);
+  const std::pair<const char *, int64_t> times[] = {
+      {"run_ns", time.run_ns}, {"ready_ns", time.ready_ns}, {"ready_of_ns", time.ready_of_ns}};
+  for (const auto &[key, value] : times) {
+    if (value >= 0) row += std::string(", \"") + key + "\": " + std::to_string(value);
+  }
   if (!account.untraced.empty()) {
     append_json(row += ", \"untraced\": ", account.untraced);
     append_json(row += ", \"program\": ", account.program);
@@ -227,12 +242,12 @@ int run_command(const Command &given, const AccountPlace &place) {
     return error == ENOENT ? kNotFound : kNotExecutable;
   }
   const ProgramObstacle too_long = {"too_long", command.words[0], "", false};
-  std::optional<Moved> moved;
-  const int status = wait_for(pid, watched.set(), place.sealer, moved);
-  if (moved && !place.run_dir.empty() && place.is_there()) {
+  Account ended;
+  const int status = wait_for(pid, watched.set(), place.sealer, ended);
+  if (ended.moved && !place.run_dir.empty() && place.is_there()) {
     const CommandAccount account =
-        account_of(pid, status, *moved, is_too_long ? too_long : find_program_obstacle(command.words[0]));
-    write_account(place.run_dir, account);
+        account_of(pid, status, *ended.moved, is_too_long ? too_long : find_program_obstacle(command.words[0]));
+    write_account(place.run_dir, account, ended.time);
     if (place.account != nullptr) *place.account = account;
   }
   return WIFSIGNALED(status) ? kSignalled + WTERMSIG(status) : WEXITSTATUS(status);

@@ -242,7 +242,11 @@ Object described(const std::string &directory, const Describing &run, const Here
   out.member("uid", std::to_string(::getuid())).string("host", here.host).string("kernel", named ? names.release : "?");
   here.boot ? out.string("boot_id", *here.boot) : out.member("boot_id", "null");
   out.member("cpu", cpu.end()).member("clock_error_ns", clock ? std::to_string(*clock) : "null");
-  out.member("versions", versions.end());
+  char time[128];
+  Writer facts(time, sizeof time);
+  int64_t bytes_read = 0;
+  write_time_facts(facts, clock_kind_here(), bytes_read);
+  out.member("time", facts.view()).member("versions", versions.end());
   if (with_mounts && here.mounted) out.member("mounts", mount_list(*here.mounted, depth + 1));
   // So that a later command on this node finds the journals without the setting.
   const std::string chosen = journal_directory(nullptr);

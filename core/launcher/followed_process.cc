@@ -34,6 +34,7 @@ FileName without_file(FileName name) {
 
 bool FollowedProcess::begin(const std::string &tags, const EarlierImage &earlier, bool forked) {
   if (!journal_.begin(pid_, tags, earlier)) return false;
+  begin_thread(pid_);
   const auto account = Tracee(pid_).account();
   Ledger &ledger = journal_.ledger();
   for (int way = 0; way < 2 && account && !forked; ++way) ledger.base[way] = (*account)[way];
@@ -281,8 +282,12 @@ void FollowedProcess::record_wait(int tid, const PendingCall &call, Fn fn, int c
   const auto ended = ended_.find(child);
   // What a wait adds to a process that does nothing else is the child's.
   std::optional<std::array<uint64_t, 2>> moved = moved_since(tid, call);
-  if (!moved && ended != ended_.end()) moved = ended->second;
-  if (ended != ended_.end()) ended_.erase(ended);
+  ProcessTime time;
+  if (ended != ended_.end()) {
+    if (!moved) moved = ended->second.moved;
+    time = ended->second.time;
+    ended_.erase(ended);
+  }
   Ledger &ledger = journal_.ledger();
   for (int way = 0; way < 2 && moved; ++way) ledger.reaped[way].fetch_add((*moved)[way]);
   if (!moved) ledger.known = kUnknown;
@@ -290,7 +295,7 @@ void FollowedProcess::record_wait(int tid, const PendingCall &call, Fn fn, int c
     record.offset = static_cast<int64_t>((*moved)[0]);
     record.number2 = (*moved)[1];
   }
-  journal_.add(tid, record);
+  journal_.add(tid, record, nullptr, &time);
 }
 
 void FollowedProcess::fork(int tid, uint64_t begun, int child) {
@@ -428,21 +433,45 @@ void FollowedProcess::leave(int tid, const PendingCall &call, int64_t ret) {
   }
 }
 
+void FollowedProcess::begin_thread(int tid) {
+  began_[tid] = journal_.now();
+  had_threads_ = had_threads_ || tid != pid_;
+}
+
 void FollowedProcess::end_thread(int tid, int status, bool is_last) {
-  if (const auto account = Tracee(tid).account()) account_ = account;
+  if (const auto moved = Tracee(tid).account()) account_.moved = moved;
+  int64_t bytes_read = 0;
+  const ProcessorTime time = stopped_thread_time(tid, bytes_read);
+  account_.time.add(time);
+  account_.time.run_ns = process_run_ns(pid_);
+  if (had_threads_ && time.run_ns >= 0) {
+    Record record = happened(Fn::kThread);
+    record.t0 = began_.count(tid) != 0 ? began_[tid] : record.t1;
+    record.count = static_cast<uint64_t>(time.run_ns);
+    record.offset = time.ready_ns;
+    journal_.add(tid, record);
+  }
+  began_.erase(tid);
   if (!is_last) return;
-  if (account_) ended_[pid_] = *account_;
+  ended_[pid_] = account_;
   // As for a traced process, one that is killed has no event; its parent's wait tells its end.
   if (!WIFEXITED(status)) return;
   Ledger &ledger = journal_.ledger();
   std::string members;
-  if (account_ && ledger.is_known()) {
+  if (account_.moved && ledger.is_known()) {
     const auto moved = [&](int way) {
       const uint64_t off = ledger.base[way] + ledger.reaped[way];
-      return std::to_string((*account_)[way] > off ? (*account_)[way] - off : 0);
+      const uint64_t all = (*account_.moved)[way];
+      return std::to_string(all > off ? all - off : 0);
     };
     members = "\"rchar\":" + moved(0) + ",\"wchar\":" + moved(1);
   }
+  const auto add = [&](const char *key, int64_t ns) {
+    if (ns >= 0) members += std::string(members.empty() ? "\"" : ",\"") + key + "\":" + std::to_string(ns);
+  };
+  add("run_ns", account_.time.run_ns);
+  add("ready_ns", account_.time.ready_ns);
+  add("ready_of_ns", account_.time.ready_of_ns);
   const Record record = happened(Fn::f__exit, WEXITSTATUS(status));
   journal_.add(tid, record, &members);
 }

@@ -2,7 +2,7 @@
 //
 // Invariants: a descriptor's file is looked up when the descriptor is first used and forgotten when it may have been
 // closed, so what a call moved is never said of another file. Calls that are recorded are those that make, name, copy and
-// close descriptors, move bytes, and start and wait for processes.
+// close descriptors, move bytes, lock, wait, and start processes.
 #pragma once
 
 #include <array>
@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "base/processor_time.h"
 #include "foreign_journal.h"
 #include "format/program.h"
 #include "kernel_numbers.h"
@@ -29,8 +30,13 @@ struct PendingCall {
 // The kernel takes the lower half of an argument that is a descriptor.
 inline int descriptor(uint64_t argument) { return static_cast<int>(static_cast<uint32_t>(argument)); }
 
-// Bytes read and written of a process that has ended, by its pid.
-using EndedAccounts = std::map<int, std::array<uint64_t, 2>>;
+// What the kernel tells of a process: bytes read and written, and its processor time.
+struct ProcessAccount {
+  std::optional<std::array<uint64_t, 2>> moved;
+  ProcessTime time;
+};
+// Of processes that have ended, by their pid.
+using EndedAccounts = std::map<int, ProcessAccount>;
 
 class FollowedProcess {
  public:
@@ -45,6 +51,7 @@ class FollowedProcess {
   PendingCall enter(int tid, const ptrace_syscall_info &info);
   void leave(int tid, const PendingCall &call, int64_t ret);
   void fork(int tid, uint64_t begun, int child);
+  void begin_thread(int tid);
   // A thread is about to end; the last one's code ends the process.
   void end_thread(int tid, int status, bool is_last);
 
@@ -87,7 +94,9 @@ class FollowedProcess {
   int pid_;
   Files files_;
   EndedAccounts &ended_;
-  std::optional<std::array<uint64_t, 2>> account_;  // as of the last thread's end
+  ProcessAccount account_;         // as of the last thread's end
+  std::map<int, uint64_t> began_;  // by thread: ticks
+  bool had_threads_ = false;
   ForeignJournal journal_;
 };
 

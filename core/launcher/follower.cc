@@ -179,6 +179,7 @@ class Follower {
     if (thread.process != nullptr && process_of_child == thread.process->pid()) {
       next.process = thread.process;
       ++next.process->threads;
+      next.process->begin_thread(child);
     } else if (thread.process != nullptr) {
       next.process = std::make_shared<FollowedProcess>(place_, child, ended_);
       thread.process->fork(tid, thread.call.t0, child);

@@ -223,9 +223,9 @@ bool ForeignJournal::add_context() {
   return context_written_ || (context_written_ = add_text(kContextRecord, head, recorded_tags(place_.hasher, tags_)));
 }
 
-void ForeignJournal::add(int tid, const Record &record, const std::string *members) {
+Slot *ForeignJournal::add(int tid, const Record &record, const std::string *members, const ProcessTime *time) {
   const size_t most_tags = place_.hasher.is_on() ? kMaxTagsBytes : tags_.size();
-  uint32_t wanted = 4 + text_slots(most_tags) + (members == nullptr ? 0 : 1 + text_slots(members->size()));
+  uint32_t wanted = 5 + text_slots(most_tags) + (members == nullptr ? 0 : 1 + text_slots(members->size()));
   const FileName *files[] = {record.file, record.file2};
   std::string names[2];
   for (int i = 0; i < 2; ++i) {
@@ -245,10 +245,18 @@ void ForeignJournal::add(int tid, const Record &record, const std::string *membe
   bool whole = add_context();
   for (int i = 0; i < 2; ++i) whole = whole && (files[i] == nullptr || add_name(*files[i], names[i]));
   if (members != nullptr) whole = whole && add_text(kProcessRecord, HeadSlot{}, *members);
+  if (time != nullptr) {
+    if (auto *slot = reinterpret_cast<TimeSlot *>(reserve(1))) {
+      slot->t0 = record.t0;
+      slot->time = *time;
+      slot->mark.store(make_mark(kTimeRecord, static_cast<uint16_t>(segment_->epoch.load())),
+                       std::memory_order_release);
+    }
+  }
   Slot *s = whole ? reserve(1) : nullptr;
   if (s == nullptr) {
     segment_->lost[static_cast<int>(Loss::kNoJournal)].fetch_add(1);
-    return;
+    return nullptr;
   }
   s->context = context_;
   s->t0 = record.t0;
@@ -260,6 +268,7 @@ void ForeignJournal::add(int tid, const Record &record, const std::string *membe
   s->ret = record.ret;
   s->mark.store(make_mark(static_cast<uint16_t>(record.fn), static_cast<uint16_t>(segment_->epoch.load())),
                 std::memory_order_release);
+  return s;
 }
 
 }  // namespace tailrace::launcher

@@ -58,8 +58,9 @@ class ForeignJournal {
   // False where the process's earlier programs have none.
   bool may_have_account() const { return has_account_; }
   void set_tags(const std::string &tags);
-  // `members`: args of a start or exit event, as JSON members.
-  void add(int tid, const Record &record, const std::string *members = nullptr);
+  // `members`: args of a start or exit event, as JSON members; `time`: of the child, with a wait.
+  // Returns its slot; null: it is lost, and counted.
+  Slot *add(int tid, const Record &record, const std::string *members = nullptr, const ProcessTime *time = nullptr);
   // The process's only one, begun anew for this program.
   Ledger &ledger() { return (first_ != nullptr ? first_ : segment_)->ledger; }
   uint64_t now() const { return read_ticks(place_.clock.kind); }

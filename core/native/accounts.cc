@@ -147,6 +147,8 @@ class Ledgers {
     out.process = static_cast<int64_t>(at);
     out.host = p.life.host, out.pid = p.life.pid, out.exe = p.exe, out.start = p.start;
     out.captured = p.captured;
+    out.time = p.time;
+    if (end != nullptr) out.time.fill_from(end->time);
     if (end != nullptr && (end->end.status & 0x7F) != 0) out.signal = end->end.status & 0x7F;
     std::tie(out.source, out.kernel) = kernel(at, end);
     if (out.kernel) {
@@ -216,6 +218,7 @@ class Ledgers {
     out.host = wait.end.host, out.pid = wait.end.pid;
     out.source = "parent";
     out.kernel = left;
+    out.time = wait.time;
     if ((wait.end.status & 0x7F) != 0) out.signal = wait.end.status & 0x7F;
     const Cause cause = cause_of_untraced(wait, left, unreadable, out.exe);
     out.cause_key = cause.key, out.cause = cause.words;
@@ -262,6 +265,7 @@ std::string program_of(const AccountRow &row) {
 void AccountedProcess::take_exit(std::string_view json) {
   Counts2 bytes = {};
   bool has_read = false, has_written = false;
+  std::optional<int64_t> user_ns, system_ns;
   each_member_of(json, [&](std::string_view key, const Value &value) {
     life.has_exit = true;
     if (key == "code") life.code = whole(value);
@@ -272,7 +276,13 @@ void AccountedProcess::take_exit(std::string_view json) {
     if (key == "buffered") buffered = *number;
     if (key == "unflushed") unflushed = *number;
     if (key == "loaded") loaded_at_exit = *number;
+    if (key == "utime") user_ns = *number;
+    if (key == "stime") system_ns = *number;
+    if (key == "run_ns") time.run_ns = *number;
+    if (key == "ready_ns") time.ready_ns = *number;
+    if (key == "ready_of_ns") time.ready_of_ns = *number;
   });
+  if (user_ns && system_ns) time.run_ns = *user_ns + *system_ns;
   at_exit = has_read && has_written ? std::optional(bytes) : std::nullopt;
 }
 

@@ -24,6 +24,17 @@ namespace tailrace::native {
 // From this share on a process counts as fully seen.
 constexpr double kCompleteShare = 0.999;
 
+// Of a process's threads: on a processor; ready, waiting for one; on a processor of those whose time ready is known.
+struct ProcessorTimes {
+  std::optional<int64_t> run_ns, ready_ns, ready_of_ns;
+
+  // What a process of one thread does not say at its end.
+  void fill_from(const ProcessorTimes &waiter) {
+    if (!run_ns) run_ns = waiter.run_ns;
+    if (!ready_ns) ready_ns = waiter.ready_ns, ready_of_ns = waiter.ready_of_ns;
+  }
+};
+
 // A traced process, by the members of its headers (docs/trace-format.md).
 struct AccountedProcess {
   EndingProcess life;
@@ -35,6 +46,7 @@ struct AccountedProcess {
   // Of its `exit`.
   std::optional<Counts2> at_exit;
   int64_t buffered = 0, unflushed = 0, loaded_at_exit = 0;
+  ProcessorTimes time;
   // Of its `ledger`.
   std::optional<Counts2> base, own, reaped, done;
   int64_t ahead = 0, ahead_before = 0, loaded = 0, executing = 0;
@@ -52,6 +64,7 @@ struct AccountedWait {
   SeenEnd end;
   std::optional<Counts2> totals;
   int64_t own_bytes = 0;
+  ProcessorTimes time;
 };
 
 // A program that was started or executed, and can't be traced.
@@ -74,6 +87,7 @@ struct AccountRow {
   int64_t ahead = 0;  // of both: read ahead by libc, and consumed by no call
   std::optional<double> share;
   std::string cause_key, cause;  // a row of format/causes.def, and its words; empty: it was fully seen
+  ProcessorTimes time;           // by its own end, else by its waiter
 };
 
 // `waits` in the order of time. `unreadable(wait)`: what is wrong with the trace file that may have its process, in words;

@@ -55,16 +55,18 @@ constexpr ColumnSpec kColumns[] = {
     {"kind", Source::kArgText, Type::kText, true},      {"region_id", Source::kArgInt, Type::kInt64, true},
     {"parent_id", Source::kArgInt, Type::kInt64, true}, {"epoch", Source::kArgInt, Type::kInt64, true},
     {"step", Source::kArgInt, Type::kInt64, true},      {"keys", Source::kArgText, Type::kText, true},
-    {"open", Source::kArgInt, Type::kInt32, true},      {"ranks", Source::kArgInt, Type::kInt32, true},
-    {"dims", Source::kArgList, Type::kText, true},      {"points", Source::kArgInt, Type::kInt64, true},
-    {"selection", Source::kArgText, Type::kText, true}, {"blocks", Source::kArgInt, Type::kInt64, true},
-    {"slab", Source::kArgList, Type::kText, true},      {"transfer", Source::kArgText, Type::kText, true},
-    {"lines", Source::kArgInt, Type::kInt32, false},    {"span", Source::kArgInt, Type::kInt64, true},
-    {"last", Source::kArgInt, Type::kInt64, true},      {"followed", Source::kArgInt, Type::kInt64, true},
-    {"placed", Source::kArgInt, Type::kInt64, true},    {"unaligned", Source::kArgInt, Type::kInt64, true},
-    {"sizes", Source::kArgList, Type::kText, true},     {"durs", Source::kArgList, Type::kText, true},
-    {"pieces", Source::kArgList, Type::kText, true},    {"ahead", Source::kArgInt, Type::kInt64, true},
-    {"stack", Source::kDerived, Type::kText, true},
+    {"open", Source::kArgInt, Type::kInt32, true},      {"run_ns", Source::kArgInt, Type::kInt64, true},
+    {"ready_ns", Source::kArgInt, Type::kInt64, true},  {"ready_of_ns", Source::kArgInt, Type::kInt64, true},
+
+    {"ranks", Source::kArgInt, Type::kInt32, true},     {"dims", Source::kArgList, Type::kText, true},
+    {"points", Source::kArgInt, Type::kInt64, true},    {"selection", Source::kArgText, Type::kText, true},
+    {"blocks", Source::kArgInt, Type::kInt64, true},    {"slab", Source::kArgList, Type::kText, true},
+    {"transfer", Source::kArgText, Type::kText, true},  {"lines", Source::kArgInt, Type::kInt32, false},
+    {"span", Source::kArgInt, Type::kInt64, true},      {"last", Source::kArgInt, Type::kInt64, true},
+    {"followed", Source::kArgInt, Type::kInt64, true},  {"placed", Source::kArgInt, Type::kInt64, true},
+    {"unaligned", Source::kArgInt, Type::kInt64, true}, {"sizes", Source::kArgList, Type::kText, true},
+    {"durs", Source::kArgList, Type::kText, true},      {"pieces", Source::kArgList, Type::kText, true},
+    {"ahead", Source::kArgInt, Type::kInt64, true},     {"stack", Source::kDerived, Type::kText, true},
 };
 constexpr size_t kColumnCount = sizeof kColumns / sizeof kColumns[0];
 

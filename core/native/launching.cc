@@ -169,7 +169,7 @@ void bind_directories(nb::module_ &m) {
   m.def(
       "write_host_description",
       [](nb::handle run_dir, const std::string &host) {
-        write_host_description(encoded(run_dir), host, name_hasher());
+        write_host_description(encoded(run_dir), host, name_hasher(), clock_kind_here());
       },
       "run_dir"_a, "host"_a, "Writes hosts/HOST.json of this host into the run unless it is there.");
 }

@@ -52,7 +52,10 @@ SeenEnd end_of(const nb::tuple &row) {
           at<int64_t>(row, 3, 0),  at<int64_t>(row, 4, 0),      at<int64_t>(row, 5, 0)};
 }
 
-AccountedWait wait_of(const nb::tuple &row) { return {end_of(row), counts_at(row, 6), at<int64_t>(row, 8, 0)}; }
+AccountedWait wait_of(const nb::tuple &row) {
+  const ProcessorTimes time{number_at(row, 9), number_at(row, 10), number_at(row, 11)};
+  return {end_of(row), counts_at(row, 6), at<int64_t>(row, 8, 0), time};
+}
 
 FoundObstacle obstacle_of(const nb::tuple &row) {
   return {at<std::string>(row, 0, ""), at<int64_t>(row, 1, 0),      at<int64_t>(row, 2, 0),
@@ -74,7 +77,7 @@ nb::tuple tuple_of(const AccountRow &row) {
   return nb::make_tuple(row.process, row.host, row.pid, row.exe, row.start,
                         row.source != nullptr ? nb::cast(row.source) : nb::none(), row.signal, counted(row.kernel, 0),
                         counted(row.kernel, 1), row.captured[0], row.captured[1], row.ahead, row.share, row.cause_key,
-                        row.cause);
+                        row.cause, row.time.run_ns, row.time.ready_ns, row.time.ready_of_ns);
 }
 
 AccountRow row_of(const nb::tuple &row) {

@@ -19,6 +19,7 @@
 #include "linker/real.h"
 #include "session/change_run.h"
 #include "session/ledger.h"
+#include "session/processor_account.h"
 #include "session/record.h"
 #include "session/region.h"
 #include "session/segment.h"
@@ -62,15 +63,25 @@ Context *context_of(tailrace_context id) {
   return find_context(id);
 }
 
-// What a task does before its first call, and after its last one, is the task's, too: both ends are events.
+// Of the calling thread; of a context that is no task's it is left out, since to ask takes longer than a scope.
+ProcessorTime time_in(const Context *c) {
+  const bool is_task = !each_part(c->tags(), ',', [](string_view tag) { return !starts_with(tag, "task="); });
+  return is_task ? time_of_caller() : ProcessorTime{};
+}
+
+// What a task does before its first call, and after its last one, is the task's, too: both ends are events. The kernel
+// is asked in between, so that what it says is never more than the time.
 void tell_begin(Thread *t, Context *c) {
-  if (!c->entered.exchange(1, std::memory_order_relaxed)) record_context(t, Fn::kEnter, c);
+  if (c->entered.exchange(1, std::memory_order_relaxed)) return;
+  const uint64_t now = now_ticks();
+  record_context(t, Fn::kEnter, c, now, time_in(c));
 }
 
 void end_context(Thread *t, uint32_t id) {
   Context *c = context_of(id);
   if (!c || c->finished.load(std::memory_order_relaxed)) return;
-  record_context(t, Fn::kLeave, c);
+  const ProcessorTime time = time_in(c);
+  record_context(t, Fn::kLeave, c, now_ticks(), time);
   Locked lock(g_wiped.table);
   finish_context(c);
 }

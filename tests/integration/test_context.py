@@ -1,5 +1,6 @@
 """tailrace.context: tags that a Python program sets for its own threads, and that do nothing when it isn't traced."""
 
+import json
 import subprocess
 import sys
 import textwrap
@@ -233,3 +234,59 @@ def test_importing_it_imports_little():
     code = "import sys, tailrace.context; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"dask", "pandas", "numpy", "pyarrow", "networkx", "click", "parsl"} & set(done.stdout.split())
+
+
+def ends_of(trace):
+    """The `enter` and `leave` events of tasks, and their times in ns: (task, name) -> (event, ns)."""
+    found = {}
+    for event in trace.events:
+        if event["name"] in ("enter", "leave") and event["args"].get("task"):
+            found[event["args"]["task"], event["name"]] = (event, event["ts"] * 1000 + event["args"]["ns"])
+    return found
+
+
+def test_a_task_in_a_worker_has_its_processor_time(tmp_path, run_traced):
+    """By the program's own clocks right inside and outside of the scope."""
+    trace = run_traced("""
+        import json, time
+
+        def burn(ns):
+            end = time.thread_time_ns() + ns
+            while time.thread_time_ns() < end:
+                pass
+
+        def clocks():
+            return time.time_ns(), time.thread_time_ns()
+
+        said = {}
+        for task, burned, slept in (("computes", 50_000_000, 0), ("sleeps", 0, 0.2), ("both", 30_000_000, 0.1)):
+            around = [clocks()]
+            with scope(stage="s", task=task):
+                begin = clocks()
+                burn(burned)
+                time.sleep(slept)
+                end = clocks()
+            around.append(clocks())
+            said[task] = [around[0], begin, end, around[1]]
+        json.dump(said, open("said", "w"))
+    """)
+    said = json.loads((tmp_path / "said").read_text())
+    ends = ends_of(trace)
+    assert set(ends) == {(task, name) for task in said for name in ("enter", "leave")}
+    clock_ns = 50_000  # the trace's times follow the monotonic clock
+    for task, (before, begin, end, after) in said.items():
+        (entered, t0), (left, t1) = ends[task, "enter"], ends[task, "leave"]
+        run, ready = (left["args"][name] - entered["args"][name] for name in ("run_ns", "ready_ns"))
+        assert before[0] - clock_ns <= t0 <= begin[0] + clock_ns and end[0] - clock_ns <= t1 <= after[0] + clock_ns
+        assert end[1] - begin[1] <= run <= after[1] - before[1]
+        assert ready >= 0 and run + ready <= t1 - t0
+        assert (left["cat"], left["args"]["stage"], left["args"]["workflow"]) == ("PROCESS", "s", "w")
+
+
+def test_a_scope_that_is_no_tasks_asks_the_kernel_for_nothing(run_traced):
+    trace = run_traced("""
+        with scope(stage="a"):
+            pass
+    """)
+    (args,) = (event["args"] for event in trace.events if event["name"] == "enter")
+    assert args["stage"] == "a" and not {"run_ns", "ready_ns"} & set(args)

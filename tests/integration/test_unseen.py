@@ -28,6 +28,7 @@ BUILDS = {
     "go": (["go", "build", "-o"], "unseen.go"),
     "ring": ([*STATIC], "raw_ring.c"),
     "talks": ([*STATIC], "talks.c"),
+    "processor_time": ([*STATIC], "processor_time.c"),
 }
 C = ["static", "musl"]
 PATIENCE_S = 120.0
@@ -368,3 +369,23 @@ def test_a_follower_that_does_not_answer_is_not_waited_for(tmp_path: Path, progr
     processes = tailrace.open(tmp_path / "run").processes
     assert processes["cause"].str.endswith("statically linked").any()
     assert not (processes["exe"] == str(program)).any()
+
+
+def test_a_followed_process_has_its_processor_time(tmp_path: Path, programs: Callable[[str], Path]) -> None:
+    """It reads its counters before its end, as its threads do: what the follower reads is more, and within the time."""
+    words = [str(programs("processor_time")), "threads", "6"]
+    command = [*TAILRACE, "run", "-q", "--unseen=all", "-o", str(tmp_path / "run"), "--", *words]
+    done = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True, timeout=PATIENCE_S)
+    lines = [line.split() for line in done.stdout.splitlines()]
+    said = {int(tid): (int(run), int(ready)) for kind, tid, run, ready in lines if kind != "process"}
+    events = Trace(tmp_path / "run").events
+    threads = {event["tid"]: event["args"] for event in events if event["name"] == "thread"}
+    assert set(said) < set(threads)
+    for tid, (run, ready) in said.items():
+        assert threads[tid]["run_ns"] >= run and threads[tid]["ready_ns"] >= ready
+    (end,) = (event["args"] for event in events if event["name"] == "exit")
+    assert end["ready_of_ns"] == sum(args["run_ns"] for args in threads.values())
+    assert end["ready_ns"] == sum(args["ready_ns"] for args in threads.values())
+    assert end["run_ns"] >= end["ready_of_ns"] * 0.99
+    (row,) = tailrace.open(tmp_path / "run").processes.to_dict("records")
+    assert (row["run_ns"], row["ready_ns"]) == (end["run_ns"], end["ready_ns"])

@@ -69,6 +69,7 @@ def test_every_field_of_an_event(tmp_path: Path) -> None:
         **dict.fromkeys(["span", "last", "followed", "placed", "unaligned", "sizes", "durs", "pieces", "ahead"]),
         **dict.fromkeys(["ranks", "dims", "points", "selection", "blocks", "slab", "transfer"]),
         **dict.fromkeys(["category", "kind", "region_id", "parent_id", "epoch", "step", "keys", "open"]),
+        **dict.fromkeys(["run_ns", "ready_ns", "ready_of_ns"]),
         "lines": 1,
         "tag.try": "1",
     }

@@ -158,11 +158,12 @@ def accounts(
 
     processes: host, pid, start, ppid, exe, first and last ns, exit, ledger, start fact (JSON), bytes read and
     written in the trace, whether it lost something, the call in which it ended. waits: `_End`, then the read and
-    written bytes of what ended, with its own children (None: unknown), the core's part of them. obstacles: host,
-    pid, ns, why, program, the place of the process that reports it. unreadable: what is wrong with the trace file
-    of a host's pid.
+    written bytes of what ended, with its own children (None: unknown), the core's part of them, its processor time
+    (three values, as in the result). obstacles: host, pid, ns, why, program, the place of the process that reports it.
+    unreadable: what is wrong with the trace file of a host's pid.
     A result: place (-1: untraced), host, pid, exe, start, account, signal, kernel's read and written, captured read and
-    written, ahead, share, key and words of the cause.
+    written, ahead, share, key and words of the cause; ns of its threads on a processor, ready, and on a processor of
+    those whose time ready is known.
     """
 
 def account_total(rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]: ...

@@ -212,6 +212,13 @@ ClockReference parse_clock_reference(string_view text) {
   return ref;
 }
 
+ClockKind clock_kind_here() {
+  char text[64];
+  Writer w(text, sizeof text);
+  write_clock_reference(w);
+  return parse_clock_reference(w.view()).kind;
+}
+
 uint64_t rate_between(const ClockSample &a, const ClockSample &b) {
   if (b.ticks <= a.ticks || b.monotonic_ns <= a.monotonic_ns) return 1ULL << 32;
   auto span = static_cast<unsigned __int128>(b.monotonic_ns - a.monotonic_ns) << 32;

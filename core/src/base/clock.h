@@ -83,6 +83,8 @@ ClockSample sample_clock(ClockKind kind);
 // The launcher's value for TAILRACE_CLOCK: a tsc sample where the kernel keeps time by the counter, else "monotonic".
 void write_clock_reference(Writer &out);
 ClockReference parse_clock_reference(string_view text);
+// Of processes that are started on this node.
+ClockKind clock_kind_here();
 
 // from_ns + (ticks - from_ticks) * rate, the rate as a 32.32 fixed-point number; not before from_ns.
 struct ClockMap {

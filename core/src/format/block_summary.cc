@@ -43,24 +43,29 @@ void BlockSummary::add_context(string_view tags) {
   contexts_.json(tags);
 }
 
-// [pid, status, rchar, wchar, kind, own]: rchar and wchar are null where they could not be read; kind and own, what the
-// process knew of the child, are left out from the end on where they are 0.
-void BlockSummary::add_reaped(const Slot &slot) {
+// [pid, status, rchar, wchar, kind, own, run_ns, ready_ns, ready_of_ns]: what could not be read is null. kind and own
+// are what the process knew of the child. From the end on, what is null or 0 behind wchar is left out.
+void BlockSummary::add_reaped(const Slot &slot, const ProcessTime &time) {
   if (slot.ret <= 0) return;
+  const WaitedChild child = waited_child(slot.count);
+  const bool moved = slot.offset >= 0;
+  const int64_t numbers[] = {slot.ret,
+                             child.status,
+                             moved ? slot.offset : -1,
+                             moved ? static_cast<int64_t>(slot.file2) : -1,
+                             child.kind,
+                             child.own_bytes,
+                             time.run_ns,
+                             time.ready_ns,
+                             time.ready_of_ns};
+  size_t n = sizeof numbers / sizeof numbers[0];
+  while (n > 4 && numbers[n - 1] <= 0) --n;
   Writer &w = reaped_;
   w << (w.size() ? ",[" : "[");
-  const WaitedChild child = waited_child(slot.count);
-  w.number(slot.ret) << ',';
-  w.number(child.status);
-  if (slot.offset < 0) {
-    w << ",null,null";
-  } else {
-    w << ',';
-    w.number(slot.offset) << ',';
-    w.number(static_cast<int64_t>(slot.file2));
+  for (size_t i = 0; i < n; ++i) {
+    if (i) w << ',';
+    numbers[i] < 0 ? w << "null" : w.number(numbers[i]);
   }
-  if (child.kind || child.own_bytes) (w << ',').number(child.kind);
-  if (child.own_bytes) (w << ',').number(child.own_bytes);
   w << ']';
 }
 

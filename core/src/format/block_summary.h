@@ -12,7 +12,7 @@ namespace tailrace {
 // record.
 constexpr size_t kHeaderContextBytes = 36 * 1024;
 constexpr size_t kHeaderProcessBytes = 20 * 1024;
-constexpr size_t kExitBytes = 512;
+constexpr size_t kExitBytes = 640;
 // The longest tags as a string of JSON, or as the members of a line.
 constexpr size_t kContextJsonBytes = 16 * 1024 + kMaxTagsBytes * 6;
 
@@ -46,8 +46,8 @@ class BlockSummary {
   void add_stack() { ++stacks_; }
   // A context that an event of the block has; listed once.
   void add_context(string_view tags);
-  // A reaped child.
-  void add_reaped(const Slot &slot);
+  // A reaped child, and its processor time.
+  void add_reaped(const Slot &slot, const ProcessTime &time);
   // A started program that can't be traced.
   void add_untraced(int64_t pid, Obstacle obstacle, string_view program);
   // The call in which the thread's process ended, empty: none.
@@ -65,7 +65,7 @@ class BlockSummary {
   uint64_t written_bytes() const { return written_; }
   // Nothing may be added after this.
   bool is_full() const {
-    return contexts_.size() >= kHeaderContextBytes || reaped_.room() < 128 || untraced_.room() < 512;
+    return contexts_.size() >= kHeaderContextBytes || reaped_.room() < 256 || untraced_.room() < 512;
   }
 
   // lost: of each cause, what the block reports; the segment's own counts may grow at any time.

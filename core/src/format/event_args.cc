@@ -30,6 +30,9 @@ constexpr string_view kFieldTexts[] = {
     ",\"epoch\":",
     ",\"step\":",
     ",\"ahead\":",
+    ",\"run_ns\":",
+    ",\"ready_ns\":",
+    ",\"ready_of_ns\":",
     "",
     ",\"untraced\":\"static\"",
     ",\"untraced\":\"musl\"",
@@ -127,10 +130,17 @@ int64_t offset_of(const Slot &slot, const Function &f) {
   return has_offset ? slot.offset : -1;
 }
 
+void add_time_args(LineFields &fields, const ProcessTime &time) {
+  if (time.run_ns >= 0) fields.add(LineField::kRun, time.run_ns);
+  if (time.ready_ns >= 0) fields.add(LineField::kReady, time.ready_ns);
+  if (time.ready_of_ns >= 0) fields.add(LineField::kReadyOf, time.ready_of_ns);
+}
+
 void add_event_args(LineFields &fields, const Slot &slot, const Function &f, int64_t size) {
   const bool moves = f.direction != Direction::N;
   const auto count = static_cast<int64_t>(slot.count);
   switch (f.shape) {
+    case Shape::kThread: return add_time_args(fields, {count, slot.offset, kUnknownTime});
     case Shape::kOpen: fields.add(LineField::kFlags, count); break;
     case Shape::kRange: fields.add(LineField::kCount, count); break;
     case Shape::kAllocate:

@@ -43,6 +43,9 @@ enum class LineField : uint8_t {
   kEpoch,
   kStep,
   kAhead,
+  kRun,  // this and the next two: ns on a processor, ready, and on a processor of those whose time ready is known
+  kReady,
+  kReadyOf,
   kUntraced,  // no value; this and the next ones: one for each Obstacle
   kEnd = kUntraced + static_cast<uint8_t>(Obstacle::kCount),
 };
@@ -108,5 +111,8 @@ int64_t offset_of(const Slot &slot, const Function &f);
 // All args behind those but those of `start` and `exit`, which are the process's and not the call's, and files and
 // objects.
 void add_event_args(LineFields &fields, const Slot &slot, const Function &f, int64_t size);
+
+// What is known of it.
+void add_time_args(LineFields &fields, const ProcessTime &time);
 
 }  // namespace tailrace

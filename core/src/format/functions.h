@@ -129,6 +129,7 @@ enum class Shape : uint8_t {
   kRing,      // as kTransfer; file2 is 1 where the result is unknown
   kObject,    // as kTransfer, file2 is what lies in the file; ret is 0, the size kUnknownBytes where it is unknown
   kStart,     // the process record's members
+  kThread,    // what a thread has been until then: count on a processor, offset ready (ProcessorTime)
   kRegion,    // file is its definition, file2 its number, ret that of the outer one, offset the epoch (of a counter the
               // value's bits), count the step; t1 is 0 while it is open
 };

@@ -31,7 +31,7 @@ class Description {
       : m_(memory), fd_(fd), hasher_(hasher), out_(memory.text, sizeof memory.text) {}
 
   // False: it is incomplete.
-  bool write(string_view host);
+  bool write(string_view host, ClockKind kind);
   const DescriptionBytes &bytes() const { return bytes_; }
 
  private:
@@ -125,12 +125,14 @@ void Description::put_mounts() {
   out_ << "\n ]";
 }
 
-bool Description::write(string_view host) {
+bool Description::write(string_view host, ClockKind kind) {
   const uint64_t monotonic = monotonic_ns(), realtime = realtime_at(monotonic);
   (out_ << "{\"host\": ").json(host);
   put_boot_id();
   (out_ << ",\n \"clock\": {\"realtime_ns\": ").number(static_cast<int64_t>(realtime));
   (out_ << ", \"monotonic_ns\": ").number(static_cast<int64_t>(monotonic)) << '}';
+  out_ << ",\n \"time\": ";
+  write_time_facts(out_, kind, bytes_.read);
   put_mounts();
   out_ << "\n}\n";
   flush();
@@ -168,14 +170,15 @@ bool make_host_mark(const char *path) {
   return fd >= 0;
 }
 
-DescriptionBytes write_host_description(string_view run_dir, string_view host, const NameHasher &hasher) {
+DescriptionBytes write_host_description(string_view run_dir, string_view host, const NameHasher &hasher,
+                                        ClockKind kind) {
   auto *memory = static_cast<Memory *>(own_memory::pages(sizeof(Memory)));
   if (!memory) return {};
   DescriptionBytes bytes;
   int fd = sys::file_size_limit() < kMostBytes ? -EFBIG : create(*memory, run_dir, host);
   if (fd >= 0) {
     Description description(*memory, fd, hasher);
-    bool whole = description.write(host);
+    bool whole = description.write(host, kind);
     bytes = description.bytes();
     // One that is cut off would be taken for damage; without one it is said that there is none.
     if (sys::close(fd) < 0 || !whole) sys::unlink(memory->path);

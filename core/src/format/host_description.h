@@ -3,6 +3,7 @@
 // that it is there, too, where no launcher of ours was (srun, mpirun, ssh).
 #pragma once
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "format/name_hashing.h"
 
@@ -23,6 +24,7 @@ bool make_host_mark(const char *path);
 
 // Writes <run_dir>/hosts/<host>.json unless there is one, which costs one system call. No allocator, no lock; whatever
 // fails, the host is not described, and the caller goes on.
-DescriptionBytes write_host_description(string_view run_dir, string_view host, const NameHasher &hasher);
+DescriptionBytes write_host_description(string_view run_dir, string_view host, const NameHasher &hasher,
+                                        ClockKind kind);
 
 }  // namespace tailrace

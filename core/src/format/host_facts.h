@@ -1,9 +1,10 @@
-// What the kernel says of this host: its name, its start, its mounts. Whoever writes one of them into a run reads it here:
-// processes and sealers, the launcher, and Flux's shell.
+// What is known of this host: its name, its start, its mounts, its accounts of time. Whoever writes one of them into a
+// run reads it here: processes and sealers, the launcher, and Flux's shell.
 #pragma once
 
 #include <sys/utsname.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 
 namespace tailrace {
@@ -31,5 +32,10 @@ struct MountLine {
 };
 // Parses a line in its place. False: it has another form.
 bool parse_mount(char *line, size_t n, MountLine &out);
+
+// {"schedstat": true, "record_ns": 35}: whether this kernel tells how long threads were ready and waited for a
+// processor, and what one record costs a traced process here, measured in some 10 us. `bytes_read` grows by what was
+// read.
+void write_time_facts(Writer &out, ClockKind kind, int64_t &bytes_read);
 
 }  // namespace tailrace

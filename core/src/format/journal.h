@@ -51,13 +51,14 @@
 #include <atomic>
 
 #include "base/clock.h"
+#include "base/processor_time.h"
 #include "base/text.h"
 #include "format/functions.h"
 
 namespace tailrace {
 
 constexpr uint32_t kJournalMagic = 0x4C4A5254;  // "TRJL"
-constexpr uint32_t kJournalVersion = 15 ^ table_number();
+constexpr uint32_t kJournalVersion = 16 ^ table_number();
 constexpr size_t kSegmentHeaderBytes = 4096;
 #ifndef TAILRACE_SEGMENT_SLOTS  // tests/bench/study.py measures others
 #define TAILRACE_SEGMENT_SLOTS 4096
@@ -80,6 +81,7 @@ enum RecordKind : uint16_t {
   kKeysRecord = 0xFF05,     // keys of the region of that number, as tags; before its record
   kMembersRecord = 0xFF06,  // further args of the event that began at that tick, as JSON members; before its record
   kStackRecord = 0xFF07,    // the hash of the call stack of the call in the next slot, whose frames are a name record
+  kTimeRecord = 0xFF08,  // TimeSlot: the processor time of the child whose wait began at that tick; before its record
 };
 
 struct alignas(64) Slot {
@@ -109,6 +111,15 @@ struct alignas(64) HeadSlot {
   uint64_t is_summed;    // of a name: totals stand for the calls on the file
 };
 static_assert(sizeof(HeadSlot) == 64, "the journal's layout");
+
+// The kernel's account of a process that has ended (base/processor_time.h).
+struct alignas(64) TimeSlot {
+  std::atomic<uint32_t> mark;
+  uint32_t spare;
+  uint64_t t0;  // of the record that it belongs to
+  ProcessTime time;
+};
+static_assert(sizeof(TimeSlot) == 64, "the journal's layout");
 
 constexpr size_t kPathBytes = 4352;  // the longest name: PATH_MAX and some of a working directory
 constexpr size_t kTextBytesPerSlot = 56;

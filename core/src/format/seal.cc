@@ -208,6 +208,7 @@ static bool depends_on_times_and_offset_alone(const Function &f) {
     case Shape::kExec:
     case Shape::kSpawn:
     case Shape::kConfine:
+    case Shape::kThread:
     case Shape::kWait: return false;
     default: return true;
   }
@@ -237,17 +238,24 @@ WrittenRecord &Sealer::written_like(const Slot &slot) {
   return s_.written[(h * 0x9E3779B97F4A7C15ULL) >> 58];
 }
 
-// The records of the calls that a call of a layer makes come first, and may have filled epochs that are sealed.
+// The records of the calls that a call of a layer makes come first, and may have filled epochs that are sealed; those
+// of a thread all do.
 uint64_t Sealer::begin_ns(const Slot &slot, const Function &f) const {
-  const uint64_t ns = f.shape == Shape::kObject ? clock_.to_ns_before(slot.t0) : clock_.to_ns(slot.t0);
+  const bool is_before = f.shape == Shape::kObject || f.shape == Shape::kThread;
+  const uint64_t ns = is_before ? clock_.to_ns_before(slot.t0) : clock_.to_ns(slot.t0);
   return ns + epoch_shift_ns_;
+}
+
+// Not before `t0`.
+uint64_t Sealer::end_ns(const Slot &slot, uint64_t t0) const {
+  const uint64_t ns = clock_.to_ns(slot.t1);
+  return ns + epoch_shift_ns_ < t0 ? t0 : ns + epoch_shift_ns_;
 }
 
 // False: the record has another line than those before it.
 bool Sealer::add_again(const Slot &slot, const WrittenRecord &written) {
   if (!written.is_like(slot, s_.generation)) return false;
-  uint64_t t0 = begin_ns(slot, *written.f), t1 = clock_.to_ns(slot.t1) + epoch_shift_ns_;
-  if (t1 < t0) t1 = t0;
+  const uint64_t t0 = begin_ns(slot, *written.f), t1 = end_ns(slot, t0);
   if (!s_.lines.add_again(written.line, {t0, t1 - t0, offset_of(slot, *written.f)})) return false;
   summary_.add_event(*written.f, t0, t1, written.size);
   return true;
@@ -275,9 +283,9 @@ void Sealer::add_event(uint32_t index) {
     names[i] = name;
     if (name->emitted_in != s_.block_number) add_file_line(*name);
   }
-  uint64_t t0 = begin_ns(slot, f), t1 = clock_.to_ns(slot.t1) + epoch_shift_ns_;
-  if (t1 < t0) t1 = t0;
+  const uint64_t t0 = begin_ns(slot, f), t1 = end_ns(slot, t0);
   int64_t size = moved_bytes(slot, f);
+  const TimeSlot *time = f.shape == Shape::kWait ? time_of(slot) : nullptr;
 
   EventLine line;
   line.kind = {static_cast<uint32_t>(mark_kind(slot.mark.load(std::memory_order_relaxed))), context_slot_, tid_};
@@ -296,6 +304,7 @@ void Sealer::add_event(uint32_t index) {
     add_odd_event(line, slot, f, size, stack);
   } else {
     add_event_args(fields, slot, f, size);
+    if (time) add_time_args(fields, time->time);
     s_.lines.add_event(line);
     const bool named = names[0] != nullptr || files[0] == 0;
     if (named && (names[1] != nullptr || files[1] == 0) && depends_on_times_and_offset_alone(f)) {
@@ -307,7 +316,7 @@ void Sealer::add_event(uint32_t index) {
                  s_.lines.kept()};
     }
   }
-  if (f.shape == Shape::kWait) summary_.add_reaped(slot);
+  if (f.shape == Shape::kWait) summary_.add_reaped(slot, time ? time->time : ProcessTime{});
   if (f.shape == Shape::kExec) list_untraced(segment_.pid, slot, slot.file2);
   if (f.shape == Shape::kSpawn) list_untraced(slot.ret, slot, slot.count);
   if (f.shape == Shape::kConfine) list_untraced(segment_.pid, slot, slot.count);
@@ -423,6 +432,7 @@ int Sealer::run(uint32_t from, uint32_t to, ClockSample &now) {
     if (kind == kContextRecord) add_context(i);
     // Between these members and their record a block may have ended.
     if (kind == kMembersRecord) members_slot_ = i;
+    if (kind == kTimeRecord) time_slot_ = i;
     if (i < from) continue;
     if (kind == kProcessRecord) process_slot_ = i;
     if (kind == kKeysRecord) keys_slot_ = i;

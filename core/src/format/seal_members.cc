@@ -55,4 +55,13 @@ char *Sealer::put_layer_args(char *p, const Slot &slot) {
   return members.empty() || !are_members(members) ? p : put(put(p, ","), members);
 }
 
+// The processor time of the child whose wait the record is; null: it is not known.
+const TimeSlot *Sealer::time_of(const Slot &slot) {
+  const uint32_t at = time_slot_;
+  time_slot_ = UINT32_MAX;
+  if (at == UINT32_MAX) return nullptr;
+  const auto *time = reinterpret_cast<const TimeSlot *>(segment_.slot(at));
+  return time->t0 == slot.t0 ? time : nullptr;
+}
+
 }  // namespace tailrace

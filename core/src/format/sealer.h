@@ -122,8 +122,10 @@ class Sealer {
   void use_context(uint32_t id);
   string_view take_members();
   uint64_t begin_ns(const Slot &slot, const Function &f) const;
+  uint64_t end_ns(const Slot &slot, uint64_t t0) const;
   bool keep_members_of(const Slot &slot) const;
   char *put_layer_args(char *p, const Slot &slot);
+  const TimeSlot *time_of(const Slot &slot);
   char *put_start_args(char *p);
   char *put_exit_args(char *p, const Slot &slot);
   void list_untraced(int64_t pid, const Slot &slot, uint64_t field);
@@ -165,6 +167,7 @@ class Sealer {
   uint32_t process_slot_ = UINT32_MAX;
   uint32_t keys_slot_ = UINT32_MAX;       // of the region that begins next
   uint32_t members_slot_ = UINT32_MAX;    // of the record that comes next
+  uint32_t time_slot_ = UINT32_MAX;       // the same, of a wait
   uint32_t stack_slot_ = UINT32_MAX - 1;  // right before that of the call whose stack it has
   // What context_json holds: the end of a line.
   bool context_valid_ = false;

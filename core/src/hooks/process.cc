@@ -247,6 +247,7 @@ struct ThreadStart {
   void *argument;
   Context *context;
   uint64_t region;
+  uint64_t began_ticks;
   std::atomic<uint32_t> is_taken;
 };
 
@@ -278,13 +279,14 @@ constexpr bool kGivesBack = false;
 constexpr bool kGivesBack = true;
 #endif
 
-// A thread begins with its creator's context.
+// A thread begins with its creator's context, and when that makes it: from then on it may wait for a processor.
 TAILRACE_BEFORE_SANITIZER void *start_thread(void *raw) {
   auto *start = static_cast<ThreadStart *>(raw);
   void *(*function)(void *) = start->function;
   void *argument = start->argument;
   t_context = start->context;
   t_region = start->region;
+  t_thread_began = start->began_ticks;
   if (kGivesBack) {
     give_back(start);
     watch_thread_end();
@@ -303,6 +305,7 @@ TAILRACE_HOOK int pthread_create(pthread_t *thread, const pthread_attr_t *attrib
   start->argument = argument;
   start->context = current_context();
   start->region = t_region;
+  start->began_ticks = now_ticks();
   int ret = REAL(pthread_create)(thread, attributes, start_thread, start);
   if (ret != 0) give_back(start);
   return ret;

@@ -52,7 +52,8 @@ void reap(const Call &call, Fn fn, const Peeked &peeked, const int &status, Take
   bool taken = false;
   ChildAccount account;
   account.around(peeked.pid, [&] { return taken = take(); });
-  if (taken) record_wait(call, fn, peeked.pid, status, account.known ? account.totals : nullptr, account.started);
+  if (!taken) return;
+  record_wait(call, fn, peeked.pid, status, {account.known ? account.totals : nullptr, account.started, account.time});
 }
 
 bool has_ended(int status) { return WIFEXITED(status) || WIFSIGNALED(status); }
@@ -60,7 +61,7 @@ bool has_ended(int status) { return WIFEXITED(status) || WIFSIGNALED(status); }
 void record_beside(const Call &call, Fn fn, pid_t child, int status, AddedBeside &added) {
   const int saved = errno;
   added.count(child);
-  record_wait(call, fn, child, status, added.totals(), added.started());
+  record_wait(call, fn, child, status, {added.totals(), added.started(), {}});
   errno = saved;
 }
 

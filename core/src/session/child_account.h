@@ -17,6 +17,7 @@
 #include "session/ledger.h"
 #include "session/memory_sharers.h"
 #include "session/own_descriptors.h"
+#include "session/processor_account.h"
 
 namespace tailrace {
 
@@ -84,7 +85,7 @@ class AddedBeside {
 struct ChildAccount {
   bool known = false;
   uint64_t totals[2] = {0, 0};
-
+  ProcessTime time;
   StartedChild started;  // what is known of the child
 
   // Calls `take`, which reaps the zombie `child` if it is still there and returns whether it did. If so the child's bytes
@@ -94,6 +95,7 @@ struct ChildAccount {
   void around(pid_t child, Take &&take) {
     g_waits_begun.fetch_add(1);
     const bool is_ours = is_child_ours(child);
+    time = child_time(child);
     known = is_ours || read_kernel_account(child, totals);
     bool taken;
     if (known) {

@@ -7,6 +7,7 @@
 #include "format/event_args.h"
 #include "format/path_patterns.h"
 #include "session/ledger.h"
+#include "session/processor_account.h"
 #include "session/recorded_name.h"
 #include "session/region.h"
 #include "session/segment.h"
@@ -113,6 +114,14 @@ void write_members(Thread *t, uint64_t t0, string_view members) {
   add_text_record(t, kMembersRecord, head, members);
 }
 
+__attribute__((noinline)) void write_time(Thread *t, uint64_t t0, const ProcessTime &time) {
+  auto *slot = reinterpret_cast<TimeSlot *>(reserve(t, 1));
+  if (!slot) return;
+  slot->t0 = t0;
+  slot->time = time;
+  slot->mark.store(make_mark(kTimeRecord, mark_of(t)), std::memory_order_release);
+}
+
 inline void refer_to_stack(Slot *slot, uint64_t stack, uint32_t epoch) {
   auto *head = reinterpret_cast<HeadSlot *>(slot);
   head->hash = stack;
@@ -123,7 +132,7 @@ inline void refer_to_stack(Slot *slot, uint64_t stack, uint32_t epoch) {
 // Writes every record. Names and context have to be in the same epoch as the record, so they are written again when
 // making room for it emptied the segment.
 inline Slot *commit(Thread *t, const Event &e, uint64_t t0, const FileSource &a, const FileSource &b, uint64_t over = 0,
-                    string_view members = {}) {
+                    string_view members = {}, const ProcessTime *time = nullptr) {
   uint64_t t1 = over ? over : now_ticks();
   const Context *context = current_context();
   const uint64_t stack = __builtin_expect(g_stacks.on, 0) ? take_stack(t, e.fn, t0, t1) : 0;
@@ -133,6 +142,7 @@ inline Slot *commit(Thread *t, const Event &e, uint64_t t0, const FileSource &a,
     ensure_name(t, e.file, a);
     if (b.open || b.named) ensure_name(t, e.file2, b);
     if (!members.empty()) write_members(t, t0, members);
+    if (__builtin_expect(time != nullptr, 0)) write_time(t, t0, *time);
     if (__builtin_expect(stack != 0, 0) && t->names[stack % kNameCache] != stack) write_stack(t, stack);
     Slot *s = fill(t, e, t0, t1, context, stack ? 1 : 0);
     if (!s) return nullptr;
@@ -361,19 +371,34 @@ Slot *record_region(Thread *t, const RegionRecord &r, uint64_t t0, uint64_t t1) 
   }
 }
 
-void record_context(Thread *t, Fn fn, const Context *context) {
-  Event e;
-  e.fn = fn;
-  const uint64_t now = now_ticks();
+// An event without a stack, in a context that need not be the thread's; it never seals because the records are due.
+static void record_in(const Context *context, Thread *t, const Event &e, uint64_t t0, uint64_t t1) {
   for (;;) {
     const uint32_t epoch = t->epoch;
     if (t->contexts[context->id % kContextCache] != context->id) write_context(t, context);
-    Slot *s = fill(t, e, now, now, context);
+    Slot *s = fill(t, e, t0, t1, context);
     if (!s) return;
     if (t->epoch != epoch) continue;
-    s->mark.store(make_mark(static_cast<uint16_t>(fn), static_cast<uint16_t>(epoch)), std::memory_order_release);
+    s->mark.store(make_mark(static_cast<uint16_t>(e.fn), static_cast<uint16_t>(epoch)), std::memory_order_release);
     return;
   }
+}
+
+void record_context(Thread *t, Fn fn, const Context *context, uint64_t at, const ProcessorTime &time) {
+  record_in(context, t, {fn, 0, 0, time.ready_ns, static_cast<uint64_t>(time.run_ns), 0}, at, at);
+}
+
+void record_thread(Thread *t, uint32_t tid, uint64_t began_ticks, const ProcessorTime &time) {
+  if (time.run_ns < 0) return;
+  const uint64_t now = now_ticks();
+  const Event e{Fn::kThread, 0, 0, time.ready_ns, static_cast<uint64_t>(time.run_ns), 0};
+  const Context *root = g_session.root.load(std::memory_order_acquire);
+  if (tid == t->tid) return record_in(root, t, e, began_ticks, now);
+  const uint32_t slots = 4 + text_slots(root->recorded.size());
+  if ((!t->segment || t->next + slots > t->limit) && !make_room(t, slots)) return count_loss(t, Loss::kNoJournal);
+  note_tid(t, tid);
+  record_in(root, t, e, began_ticks, now);
+  note_tid(t, t->tid);
 }
 
 void pass_on_when_due(Thread *t, uint64_t now) {
@@ -392,7 +417,7 @@ void record_process_start(Thread *t) {
 namespace {
 
 // Writes the args of the exit event after its code.
-void write_exit_members(Writer &w) {
+void write_exit_members(Writer &w, const ProcessTime &time) {
   Account a = process_account();
   auto number = [&](const char *key, int64_t value) { w << (w.size() ? "," : "") << key, w.number(value); };
   if (a.known) {
@@ -412,6 +437,9 @@ void write_exit_members(Writer &w) {
   number("\"majflt\":", u.ru_majflt);
   number("\"inblock\":", u.ru_inblock);
   number("\"oublock\":", u.ru_oublock);
+  if (time.ready_ns < 0) return;
+  number("\"ready_ns\":", time.ready_ns);
+  number("\"ready_of_ns\":", time.ready_of_ns);
 }
 
 }  // namespace
@@ -421,9 +449,10 @@ void record_process_exit(int code) {
   if (!t) return;
   sys::SignalsBlocked signals;
   MemorySegment memory(t);
-  char members[400];
+  const ProcessTime time = account_for_process(t);
+  char members[500];
   Writer w(members, sizeof members);
-  write_exit_members(w);
+  write_exit_members(w, time);
   HeadSlot head{};
   if (!w.overflowed()) add_text_record(t, kProcessRecord, head, w.view());
   Event e;
@@ -432,18 +461,18 @@ void record_process_exit(int code) {
   commit(t, e, now_ticks(), {}, {});
 }
 
-void record_wait(const Call &call, Fn fn, int pid, int status, const uint64_t *account, const StartedChild &child) {
+void record_wait(const Call &call, Fn fn, int pid, int status, const EndedChild &child) {
   Thread *t = call.thread();
   Thread *beside = t ? nullptr : thread_beside();
   if (!t && !beside) return;
   Event e;
   e.fn = fn;
   e.ret = pid;
-  e.count = wait_word({status, static_cast<uint32_t>(child.kind), child.own_bytes});
-  e.offset = account ? static_cast<int64_t>(account[kRead]) : -1;
-  e.file2 = account ? account[kWritten] : 0;
+  e.count = wait_word({status, static_cast<uint32_t>(child.started.kind), child.started.own_bytes});
+  e.offset = child.account ? static_cast<int64_t>(child.account[kRead]) : -1;
+  e.file2 = child.account ? child.account[kWritten] : 0;
   if (beside) return commit_beside(beside, e, NamedFile(beside), nullptr);
-  commit(t, e, call.t0(), {}, {});
+  commit(t, e, call.t0(), {}, {}, 0, {}, &child.time);
 }
 
 PendingRecord record_pending(const Call &call, const Event &event, const NamedFile &file) {

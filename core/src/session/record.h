@@ -101,8 +101,11 @@ void record_above(const Call &call, uint64_t t1, Event event, const NamedFile *f
                   string_view members = {});
 // A call without a file.
 void record_plain(const Call &call, Fn fn, int64_t ret);
-// Now, in a context: it begins, or ends. Without a stack, and it never seals because the thread's records are due.
-void record_context(Thread *t, Fn fn, const Context *context);
+// In a context: it begins, or ends; `time` is the thread's until then. Without a stack, and it never seals because the
+// thread's records are due.
+void record_context(Thread *t, Fn fn, const Context *context, uint64_t at, const ProcessorTime &time);
+// The life of a thread of this process until now, in a slot of the calling thread, in the same way.
+void record_thread(Thread *t, uint32_t tid, uint64_t began_ticks, const ProcessorTime &time);
 
 // A call that closes a descriptor. Made before the real call: another thread may open the number right after it.
 class Closing {
@@ -143,8 +146,13 @@ void pass_on_when_due(Thread *t, uint64_t now);
 void record_process_start(Thread *t);
 // The last event of a process; hooks/process_exit.cc has the steps before and after it.
 void record_process_exit(int code);
-// A wait for a child, with the child's account where that is known.
-void record_wait(const Call &call, Fn fn, int pid, int status, const uint64_t *account, const StartedChild &child);
+// What is known of a child that was waited for.
+struct EndedChild {
+  const uint64_t *account;  // bytes read and written; null: unknown
+  StartedChild started;
+  ProcessTime time;
+};
+void record_wait(const Call &call, Fn fn, int pid, int status, const EndedChild &child);
 
 // A record that may have to be amended: execve is recorded before the call, and returns only when it failed.
 struct PendingRecord {

@@ -141,7 +141,7 @@ void describe_host_once(const char *journal) {
   Writer w(path.data(), kPathBytes);
   write_host_mark(w, string_view(journal, string_view(journal).rfind('/')), g.host);
   if (w.overflowed() || !make_host_mark(w.c_str())) return;
-  DescriptionBytes bytes = write_host_description(g.environment[Setting::TAILRACE_RUN], g.host, g.hasher);
+  DescriptionBytes bytes = write_host_description(g.environment[Setting::TAILRACE_RUN], g.host, g.hasher, g.clock_kind);
   count_own(bytes.read, bytes.written);
 }
 

@@ -41,6 +41,7 @@
 #include "session/own_descriptors.h"
 #include "session/path_buffer.h"
 #include "session/process_description.h"
+#include "session/processor_account.h"
 #include "session/record.h"
 #include "session/root_context.h"
 #include "session/segment.h"
@@ -59,6 +60,7 @@ WipedOnFork g_wiped;
 __thread Thread *t_thread = nullptr;
 __thread Context *t_context = nullptr;
 __thread uint64_t t_region = 0;
+__thread uint64_t t_thread_began = 0;
 __thread uint32_t t_vfork = 0;
 __thread uint32_t t_vfork_confined = 0;
 __thread uint32_t t_confined = 0;
@@ -89,6 +91,7 @@ void thread_ends(void *value) {
     pthread_setspecific(g_thread_key, reinterpret_cast<void *>(rounds + 1));
     return;
   }
+  account_for_ended_thread();
   if (Thread *t = t_thread) release_thread(t);
 }
 
@@ -267,6 +270,7 @@ void become_child(const Thread *forked) {
   begin_process();
   if (!g_wiped.by_libc) inherit_libraries(false);
   begin_child_ledger();
+  forget_ended_threads();
   // The program may have overwritten argv by now; exe, cwd and parent are the child's own.
   long bytes_read = describe_process(g_argv);
   g_wiped.alive.store(1, std::memory_order_release);
@@ -307,6 +311,7 @@ Thread *begin_thread() {
       if (!t) return nullptr;
       t->in_use.store(1, std::memory_order_relaxed);
       t->tid = static_cast<uint32_t>(sys::gettid());
+      t->began_ticks = t_thread_began ? t_thread_began : now_ticks();
       t->retry_events = 0;
       t->paths_taken = 0;
       t_thread = t;
@@ -360,6 +365,7 @@ Thread *take_thread() {
   if (!t) return nullptr;
   t->in_use.store(1, std::memory_order_relaxed);
   t->tid = 0;
+  t->began_ticks = now_ticks();
   t->retry_events = 0;
   t->paths_taken = 0;
   if (!t->segment) open_segment(t);
@@ -391,6 +397,7 @@ Thread *enter_slowly() {
     sys::SignalsBlocked signals;
     const Thread *forked = t_thread;
     t_thread = nullptr;
+    t_thread_began = 0;
     on_own_stack([](void *thread) { become_child(static_cast<const Thread *>(thread)); }, const_cast<Thread *>(forked));
   }
   if (t_thread) return t_thread;

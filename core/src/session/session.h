@@ -94,6 +94,7 @@ struct Thread {
   struct StackRoom *stack_room;
   void *spare_ranges;     // of annotations (layers/annotations.cc)
   uint64_t beside_ticks;  // the begin of a call that is recorded beside (session/memory_sharers.h)
+  uint64_t began_ticks;   // the thread, or its first record where it was not seen to begin
 };
 
 // On pages of its own that fork zeroes, of this library: what is read when tracing has ended (stop_tracing) must not lie in
@@ -193,6 +194,8 @@ extern __thread Thread *t_thread;
 extern __thread Context *t_context;
 // The number of the region that the thread is in; 0: none (session/region.h).
 extern __thread uint64_t t_region;
+// When the thread began; 0: it was not seen to.
+extern __thread uint64_t t_thread_began;
 // Nonzero in a vfork child, which runs in this thread's memory: 1 in a child, 2 in a child's child, and so on. t_thread
 // is in t_thread_before_vfork meanwhile.
 extern __thread uint32_t t_vfork;

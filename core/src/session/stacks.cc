@@ -39,6 +39,7 @@ bool is_io(Fn fn) {
     case Shape::kExit:
     case Shape::kExec:
     case Shape::kSpawn:
+    case Shape::kThread:
     case Shape::kWait:
     case Shape::kConfine:
     case Shape::kRegion: return false;

@@ -79,6 +79,22 @@ TEST_F(Seal, ALineLeavesOutWhatItsOtherFieldsTell) {
   }
 }
 
+// Behind the nanoseconds of a line's args.
+std::string args_of(const std::string &line) { return strchr(strstr(line.c_str(), "\"ns\":"), ',') + 1; }
+
+TEST_F(Seal, AThreadAndATasksEndsHaveTheProcessorTimeThatIsKnown) {
+  Segment s(trace_);
+  s.context(1, "task=t");
+  s.event(Fn::kEnter, 0, 0, 1, 100, 20);
+  s.event(Fn::kLeave, 0, 0, 1, UINT64_MAX, -1);
+  s.event(Fn::kThread, 0, 0, 1, 100, -1);
+  ASSERT_EQ(s.seal(), 0);
+  const auto lines = read_blocks(trace_)[0].lines;
+  EXPECT_EQ(args_of(lines[2]), R"("run_ns":100,"ready_ns":20,"task":"t"}})");
+  EXPECT_EQ(args_of(lines[3]), R"("task":"t"}})");
+  EXPECT_EQ(args_of(lines[4]), R"("run_ns":100,"task":"t"}})");
+}
+
 // A machine whose clock was never set begins at 1970.
 TEST_F(Seal, TimesSoonAfterTheEpochAreWhole) {
   Segment s(trace_);
