@@ -69,7 +69,7 @@ class _Slowest:
 
     def __call__(self) -> pd.DataFrame:
         frame = self.part()
-        calls = frame[~frame["cat"].isin(["PROCESS"]).to_numpy()]
+        calls = frame[~frame["cat"].isin(["PROCESS", "WAIT"]).to_numpy()]
         rows: pd.DataFrame = calls.assign(each=calls["dur"] // calls["calls"].clip(lower=1))
         rows = rows.nlargest(SLOWEST, "each", keep="all")
         texts: Sequence[str] = ("name", "cat", "path", "host")

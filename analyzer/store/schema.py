@@ -111,6 +111,12 @@ COLUMNS = (
     Column(
         "ready_of_ns", INT64, True, "ns", "of a child: what its threads whose ready_ns is known were on a processor"
     ),
+    Column(
+        "timeout_ns", INT64, True, "ns", "of a wait (cat WAIT): what was asked for at most; null: no end, or not known"
+    ),
+    Column("descriptors", INT32, True, "", "of a wait for descriptors: how many"),
+    Column("thread", INT32, True, "", "of a join: the thread (tid) that was waited for"),
+    Column("at_once", INT32, True, "", "1: the calls (of cat WAIT) did not wait"),
     Column("ranks", INT32, True, "", "of a collective call of MPI-IO: ranks of its communicator; null: independent"),
     Column("dims", TEXT, True, "", "dimensions of the dataset, [size, ...]; [] for a single element"),
     Column("points", INT64, True, "", "elements that a call on a dataset selected"),
@@ -121,7 +127,7 @@ COLUMNS = (
     Column(
         "lines", INT32, False, "", "lines of the row under full detail: 1; of totals more; of a copy's written end 0"
     ),
-    Column("span", INT64, True, "ns", "totals: from the begin of the first call to the end of the last one"),
+    Column("span", INT64, True, "ns", "of several calls: from the begin of the first one to the end of the last one"),
     Column("last", INT64, True, "ns", "totals: from the begin of the first call to the begin of the last one"),
     Column("followed", INT64, True, "", "totals: calls that began where the one before on this file ended"),
     Column("placed", INT64, True, "", "totals: calls at a known offset of a file with a known blksize"),

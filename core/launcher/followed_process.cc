@@ -374,7 +374,10 @@ void FollowedProcess::leave(int tid, const PendingCall &call, int64_t ret) {
   const Tracee tracee(tid);
   const uint64_t *a = call.arguments;
   const int fd = descriptor(a[0]);
-  if (leave_data(tid, call, ret) || leave_names(tid, call, ret) || leave_sockets(tid, call, ret)) return;
+  if (leave_data(tid, call, ret) || leave_names(tid, call, ret) || leave_sockets(tid, call, ret) ||
+      leave_waits(tid, call, ret)) {
+    return;
+  }
   switch (call.number) {
 #ifdef SYS_open
     case SYS_open: record_open(tid, call, Fn::f_open, AT_FDCWD, a[0], a[1], ret); break;

@@ -90,6 +90,15 @@ class FollowedProcess {
   void record_made(int tid, const PendingCall &call, Fn fn, int64_t ret);
   void record_addressed(int tid, const PendingCall &call, Fn fn, int64_t ret);
 
+  // followed_waits.cc
+  struct WaitedFor {
+    uint64_t timeout_ns;  // UINT64_MAX: none, or not known
+    int fd;               // -1: none
+    uint32_t number;      // of descriptors
+  };
+  bool leave_waits(int tid, const PendingCall &call, int64_t ret);
+  void record_wait_for(int tid, const PendingCall &call, Fn fn, int64_t ret, const WaitedFor &what);
+
   const JournalPlace &place_;
   int pid_;
   Files files_;

@@ -184,6 +184,7 @@ void ForeignJournal::seal() {
   segment_->sealed_itself.store(kBefore, std::memory_order_release);
   used_ = 0;
   names_.clear();
+  waits_.clear();
   context_written_ = false;
 }
 
@@ -269,6 +270,24 @@ Slot *ForeignJournal::add(int tid, const Record &record, const std::string *memb
   s->mark.store(make_mark(static_cast<uint16_t>(record.fn), static_cast<uint16_t>(segment_->epoch.load())),
                 std::memory_order_release);
   return s;
+}
+
+void ForeignJournal::add_wait(int tid, const Record &record) {
+  // As session/waits.h has them, whose ticks are those of 10 us.
+  constexpr uint64_t kLongestSpanNs = 250'000'000, kLongestPauseNs = 10'000'000, kOwnLineNs = 100'000'000;
+  Slot *&last = waits_[{tid, record.fn}];
+  const uint64_t file = record.file != nullptr ? recorded_hash(*record.file) : 0, ticks = record.t1 - record.t0;
+  const bool joins = last != nullptr && last->context == context_ && last->file == file &&
+                     last->count == record.count && ns_in(record.t0 - last->t1) <= kLongestPauseNs &&
+                     ns_in(record.t1 - last->t0) <= kLongestSpanNs && ns_in(ticks) < kOwnLineNs;
+  if (joins) {
+    ++last->file2;  // blocked_calls()
+    last->offset += static_cast<int64_t>(ticks);
+    last->t1 = record.t1;
+    return;
+  }
+  Slot *slot = add(tid, record);
+  waits_[{tid, record.fn}] = slot;  // sealing forgets them
 }
 
 }  // namespace tailrace::launcher

@@ -4,8 +4,10 @@
 // Invariants: a record is complete in the file before the followed process goes on. Only this process writes to it.
 #pragma once
 
+#include <map>
 #include <string>
 #include <unordered_set>
+#include <utility>
 
 #include "base/clock.h"
 #include "format/detail.h"
@@ -61,9 +63,15 @@ class ForeignJournal {
   // `members`: args of a start or exit event, as JSON members; `time`: of the child, with a wait.
   // Returns its slot; null: it is lost, and counted.
   Slot *add(int tid, const Record &record, const std::string *members = nullptr, const ProcessTime *time = nullptr);
+  // A wait (journal.h, blocked_word), which is added to the last one of its kind that it follows closely, as
+  // session/waits.h has it.
+  void add_wait(int tid, const Record &record);
   // The process's only one, begun anew for this program.
   Ledger &ledger() { return (first_ != nullptr ? first_ : segment_)->ledger; }
   uint64_t now() const { return read_ticks(place_.clock.kind); }
+  uint64_t ns_in(uint64_t ticks) const {
+    return static_cast<uint64_t>((static_cast<unsigned __int128>(ticks) * segment_->reference_rate_q32) >> 32);
+  }
 
  private:
   // Consecutive slots, for names too; empties a full segment first. Null: the record is lost, and counted.
@@ -89,7 +97,8 @@ class ForeignJournal {
   std::string tags_;
   uint32_t context_ = 0;
   bool context_written_ = false;
-  std::unordered_set<uint64_t> names_;  // of this epoch
+  std::unordered_set<uint64_t> names_;          // of this epoch, as the next
+  std::map<std::pair<int, Fn>, Slot *> waits_;  // the last of each thread and function
 };
 
 }  // namespace tailrace::launcher

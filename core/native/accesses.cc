@@ -145,7 +145,11 @@ class EventFolder {
     call.end_ns = plus(call.begin_ns, span < 0 ? number(call, kDur) : span);
     call.last_begin_ns = plus(call.begin_ns, std::max<int64_t>(number(call, kLatest), 0));
     call.pieces = code(row, kPieces);
-    see_files(&call);
+    if (call.is(kBlocks)) {
+      call.file = call.file2 = kUnknown;  // what is waited for is not used
+    } else {
+      see_files(&call);
+    }
     count(call);
     if (application) return;
     if (call.pieces != 0) {
@@ -236,10 +240,11 @@ class EventFolder {
 
   void count(const Call &call) {
     const bool io = !call.is(kNotIo), waits = call.is(kProcess) && call.is(kWaits);
-    const int64_t kind = call.is(kStreamType) || call.is(kChannel) ? kStream
-                         : call.is(kWrites)                        ? kWrite
-                         : call.is(kReads)                         ? kRead
-                                                                   : kMeta;
+    const int64_t kind = call.is(kBlocks)                            ? kMeta
+                         : call.is(kStreamType) || call.is(kChannel) ? kStream
+                         : call.is(kWrites)                          ? kWrite
+                         : call.is(kReads)                           ? kRead
+                                                                     : kMeta;
     Cell &cell = cells_[static_cast<size_t>(call.who * kKinds + kind)];
     if (cell.value[kCountWho] == 0) {
       cell.value[kCountWho] = 1;

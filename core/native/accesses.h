@@ -99,6 +99,7 @@ inline constexpr BitName kBitNames[] = {
     {"writes", kWrites},     {"new", kNew},
     {"nameless", kNameless}, {"buffered", kBuffered},
     {"seeks", kSeeks},       {"allocates", kAllocates},
+    {"blocks", kBlocks},
 };
 
 // What a call's time counts as, in the order of edges.KINDS.

@@ -20,6 +20,7 @@
 #include "format/setting_values.h"
 #include "format/settings.h"
 #include "format/tags.h"
+#include "format/time_kinds.h"
 #include "name_key.h"
 
 namespace nb = nanobind;
@@ -92,12 +93,24 @@ std::vector<std::tuple<std::string, std::string, std::string>> hooks() {
 // An event has the bits of its name and those of its category.
 std::tuple<std::map<std::string, uint32_t>, std::map<std::string, uint32_t>> meanings() {
   std::map<std::string, uint32_t> names, categories;
-  for (const CategoryRow &row : kCategories) categories[std::string(row.name)] = row.traits & ~trait::kUncounted;
+  constexpr uint32_t kMeanings = ~(trait::kUncounted | trait::kTimeKind);
+  for (const CategoryRow &row : kCategories) categories[std::string(row.name)] = row.traits & kMeanings;
   for (size_t i = 1; i < kFunctionCount; ++i) {
     const Function &f = function(static_cast<Fn>(i));
-    names[std::string(f.name)] |= f.traits & ~trait::kUncounted;
+    names[std::string(f.name)] |= f.traits & kMeanings;
   }
   return {names, categories};
+}
+
+// A name whose rows differ has the first one's that is a time.
+std::map<std::string, std::string> time_kinds() {
+  std::map<std::string, std::string> kinds;
+  for (size_t i = 1; i < kFunctionCount; ++i) {
+    const Function &f = function(static_cast<Fn>(i));
+    std::string &kind = kinds[std::string(f.name)];
+    if (kind.empty()) kind = kTimeKindNames[f.time_kind];
+  }
+  return kinds;
 }
 
 std::optional<std::string> journal_trace_file(const std::string &path) {
@@ -175,6 +188,12 @@ void bind_core(nb::module_ &m) {
       "meanings", &meanings,
       "What the names and the categories of events mean for the dataflow: (event name -> bits, category -> bits), the\n"
       "bits of `bits`.");
+  m.def(
+      "time_kinds", &time_kinds,
+      "What the time in a call is, by event name: data (of a file, pipe or socket), metadata, socket, flush, lock, "
+      "sleep,\n"
+      "polling, child, thread (a condition, semaphore, barrier or join), signal, process; \"\": it is no time of its\n"
+      "thread. format/time_kinds.h has it from the tables of functions.");
   nb::class_<Hasher>(m, "NameHasher", "Names as a run with TAILRACE_REDACT=paths has them.")
       .def(nb::init<std::string, std::string>(), "key"_a, "kept"_a)
       .def("path", &Hasher::path, "path"_a, "exists"_a)

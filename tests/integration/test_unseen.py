@@ -1,5 +1,6 @@
 """`tailrace run --unseen=all`: programs that can't be preloaded are followed from outside, and don't notice."""
 
+import fcntl
 import os
 import shutil
 import signal
@@ -28,6 +29,7 @@ BUILDS = {
     "go": (["go", "build", "-o"], "unseen.go"),
     "ring": ([*STATIC], "raw_ring.c"),
     "talks": ([*STATIC], "talks.c"),
+    "waits": ([*STATIC], "waits.c"),
     "processor_time": ([*STATIC], "processor_time.c"),
 }
 C = ["static", "musl"]
@@ -369,6 +371,55 @@ def test_a_follower_that_does_not_answer_is_not_waited_for(tmp_path: Path, progr
     processes = tailrace.open(tmp_path / "run").processes
     assert processes["cause"].str.endswith("statically linked").any()
     assert not (processes["exe"] == str(program)).any()
+
+
+WAITED_BY = {
+    "sleeps": {"clock_nanosleep"},
+    "polls": {"poll", "ppoll", "select", "pselect", "epoll_wait", "epoll_pwait"},
+    "threads": {"futex"},
+    "signals": {"sigtimedwait", "sigsuspend", "pause"},
+    "system_v": {"msgrcv", "semop", "semtimedop"},
+}
+"""What the C library's functions wait by."""
+
+
+@pytest.mark.parametrize("how", WAITED_BY)
+def test_a_followed_program_has_its_waits(tmp_path: Path, programs: Callable[[str], Path], how: str) -> None:
+    """By its own clock around each, in its order: the stops of a call are within it."""
+    work = prepare(tmp_path / "work")
+    command = [*TAILRACE, "run", "-q", "--unseen=all", "-o", str(tmp_path / "run"), "--", str(programs("waits")), how]
+    done = subprocess.run(command, cwd=work, check=True, capture_output=True, text=True, timeout=PATIENCE_S)
+    said = [int(line.split()[1]) for line in done.stdout.splitlines()]
+    events = Trace(tmp_path / "run").events
+    (main,) = (event["pid"] for event in events if event["name"] == "start")
+    # It also waits for its threads' ends, which take long on a busy machine.
+    waits = [e for e in events if e["name"] in WAITED_BY[how] and e["tid"] == main and e["dur"] >= 50_000]
+    waits.sort(key=lambda event: (event["ts"], event["args"]["ns"]))
+    if how == "threads":
+        assert len(waits) >= len(said)
+        return
+    assert len(waits) == len(said)
+    for took, event in zip(said, waits, strict=True):
+        assert took / 2 <= event["dur"] * 1000 <= took + 20_000, (took, event)
+    if how == "polls":
+        assert all(event["path"].startswith("pipe:") for event in waits if event["name"] in ("poll", "ppoll"))
+    if how == "sleeps":
+        assert [event["args"].get("timeout_ns") for event in waits[1:]] == [120_000_000] * 3 + [1_000_000_000]
+
+
+@pytest.mark.parametrize("how", ["fcntl", "flock"])
+def test_a_followed_program_has_its_locks(tmp_path: Path, programs: Callable[[str], Path], how: str) -> None:
+    work = prepare(tmp_path / "work")
+    words = [str(programs("waits")), "locks", how]
+    command = [*TAILRACE, "run", "-q", "--unseen=all", "-o", str(tmp_path / "run"), "--", *words]
+    done = subprocess.run(command, cwd=work, check=True, capture_output=True, text=True, timeout=PATIENCE_S)
+    (took,) = (int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith(how))
+    locks = [e for e in Trace(tmp_path / "run").events if e["name"] == how and not e["args"]["flags"] & fcntl.LOCK_UN]
+    taken, waited = sorted(locks, key=lambda event: event["dur"])
+    assert taken["path"] == waited["path"] == str(work / "locked")
+    assert took / 2 <= waited["dur"] * 1000 <= took + 20_000
+    if how == "fcntl":
+        assert [(e["args"]["offset"], e["args"]["count"]) for e in (taken, waited)] == [(10, 5), (0, 100)]
 
 
 def test_a_followed_process_has_its_processor_time(tmp_path: Path, programs: Callable[[str], Path]) -> None:

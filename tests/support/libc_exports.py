@@ -42,11 +42,10 @@ DESCRIPTORS: list[Group] = [
     (
         "sets what a descriptor does and moves no bytes",
         "tc(set(attr|pgrp)|drain|flow|flush|sendbreak) stty grantpt unlockpt revoke setsockopt fchflags bindresvport "
-        "mq_(setattr|notify) timerfd_settime epoll_ctl inotify_(add|rm)_watch fanotify_mark fsconfig mount_setattr "
+        "mq_(setattr|notify) timerfd_settime inotify_(add|rm)_watch fanotify_mark fsconfig mount_setattr "
         "move_mount pidfd_send_signal rewinddir seekdir set(ipv4)?sourcefilter get(ipv4)?sourcefilter fdetach fattach",
     ),
-    ("waits", r"(__)?poll ppoll (__)?select pselect"),
-    ("waits", r"epoll_(p?wait|pwait2) __p?poll_chk __fdelt_(chk|warn) aio_suspend(64)?"),
+    ("waits, by a name that no header declares", "__poll __select __fdelt_(chk|warn)"),
     ("the state of a request; its result is taken by aio_return", "aio_(cancel|error)(64)? aio_init"),
     ("STREAMS, which Linux doesn't have: they fail", "getp?msg putp?msg"),
     ("a mapping is counted when it is made", r"m(un)?lock(all|2)? remap_file_pages"),

@@ -99,6 +99,9 @@ struct ClockMap {
     if (ticks <= from_ticks) return from_ns;
     return from_ns + static_cast<uint64_t>((static_cast<unsigned __int128>(ticks - from_ticks) * rate_q32) >> 32);
   }
+  uint64_t ns_in(uint64_t ticks) const {
+    return static_cast<uint64_t>((static_cast<unsigned __int128>(ticks) * rate_q32) >> 32);
+  }
   uint64_t to_ns_before(uint64_t ticks) const {
     if (ticks >= from_ticks) return to_ns(ticks);
     const unsigned __int128 before = (static_cast<unsigned __int128>(from_ticks - ticks) * rate_before_q32) >> 32;

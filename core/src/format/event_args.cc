@@ -17,6 +17,7 @@ constexpr string_view kFieldTexts[] = {
     ",\"dir\":\"r\"",
     ",\"dir\":\"w\"",
     ",\"dir\":\"rw\"",
+    ",\"at_once\":1",
     ",\"calls\":",
     ",\"prot\":",
     ",\"status\":",
@@ -33,6 +34,10 @@ constexpr string_view kFieldTexts[] = {
     ",\"run_ns\":",
     ",\"ready_ns\":",
     ",\"ready_of_ns\":",
+    ",\"timeout_ns\":",
+    ",\"descriptors\":",
+    ",\"thread\":",
+    ",\"span\":",
     "",
     ",\"untraced\":\"static\"",
     ",\"untraced\":\"musl\"",
@@ -83,6 +88,9 @@ uint64_t second_file(const Slot &slot, const Function &f) {
     case Shape::kMap:
     case Shape::kMessages:
     case Shape::kWait:
+    case Shape::kBlocked:
+    case Shape::kPolled:
+    case Shape::kJoined:
     case Shape::kLibc:
     case Shape::kRing:
     case Shape::kObject:
@@ -130,6 +138,21 @@ int64_t offset_of(const Slot &slot, const Function &f) {
   return has_offset ? slot.offset : -1;
 }
 
+bool stands_for_several(const Slot &slot, const Function &f) {
+  return is_wait(f.shape) && (blocked_calls(slot.file2) > 1 || blocked_not(slot.file2));
+}
+
+// Of several calls the time between the first and the last is the sealer's to add.
+static void add_wait_args(LineFields &fields, const Slot &slot, const Function &f) {
+  if (slot.count != UINT64_MAX) fields.add(LineField::kTimeout, static_cast<int64_t>(slot.count));
+  if (const uint32_t number = blocked_number(slot.file2)) {
+    fields.add(f.shape == Shape::kJoined ? LineField::kThread : LineField::kDescriptors, number);
+  }
+  if (!stands_for_several(slot, f)) return;
+  fields.add(LineField::kCalls, blocked_calls(slot.file2));
+  if (blocked_not(slot.file2)) fields.add(LineField::kAtOnce);
+}
+
 void add_time_args(LineFields &fields, const ProcessTime &time) {
   if (time.run_ns >= 0) fields.add(LineField::kRun, time.run_ns);
   if (time.ready_ns >= 0) fields.add(LineField::kReady, time.ready_ns);
@@ -140,6 +163,12 @@ void add_event_args(LineFields &fields, const Slot &slot, const Function &f, int
   const bool moves = f.direction != Direction::N;
   const auto count = static_cast<int64_t>(slot.count);
   switch (f.shape) {
+    case Shape::kBlocked:
+    case Shape::kPolled:
+    case Shape::kJoined:
+      add_wait_args(fields, slot, f);
+      if (stands_for_several(slot, f)) return;
+      break;
     case Shape::kThread: return add_time_args(fields, {count, slot.offset, kUnknownTime});
     case Shape::kOpen: fields.add(LineField::kFlags, count); break;
     case Shape::kRange: fields.add(LineField::kCount, count); break;

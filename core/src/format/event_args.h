@@ -26,10 +26,11 @@ enum class LineField : uint8_t {
   kFile2,
   kFlags,
   kCount,
-  kNoCount,  // no value, as the next three
+  kNoCount,  // no value, as the next ones up to kAtOnce
   kRead,
   kWritten,
   kCopied,
+  kAtOnce,
   kCalls,
   kProtection,
   kStatus,
@@ -46,6 +47,10 @@ enum class LineField : uint8_t {
   kRun,  // this and the next two: ns on a processor, ready, and on a processor of those whose time ready is known
   kReady,
   kReadyOf,
+  kTimeout,  // ns, of a wait
+  kDescriptors,
+  kThread,    // that is waited for
+  kSpan,      // ns of several calls
   kUntraced,  // no value; this and the next ones: one for each Obstacle
   kEnd = kUntraced + static_cast<uint8_t>(Obstacle::kCount),
 };
@@ -72,7 +77,7 @@ struct LineFields {
   // Behind the nanoseconds.
   size_t first_arg() const { return has_offset() ? 4 : 3; }
   bool has_value(size_t i) const {
-    return !(ids[i] >= LineField::kNoCount && ids[i] <= LineField::kCopied) && ids[i] < LineField::kUntraced;
+    return !(ids[i] >= LineField::kNoCount && ids[i] <= LineField::kAtOnce) && ids[i] < LineField::kUntraced;
   }
 };
 
@@ -107,6 +112,12 @@ Obstacle obstacle_in(uint64_t field);
 void add_times(LineFields &fields, uint64_t start_ns, uint64_t duration, int64_t offset = -1);
 // The offset that a call's line has, below 0 where it has none.
 int64_t offset_of(const Slot &slot, const Function &f);
+
+// Waits, whose slot may stand for several calls (journal.h, blocked_word).
+constexpr bool is_wait(Shape shape) {
+  return shape == Shape::kBlocked || shape == Shape::kPolled || shape == Shape::kJoined;
+}
+bool stands_for_several(const Slot &slot, const Function &f);
 
 // All args behind those but those of `start` and `exit`, which are the process's and not the call's, and files and
 // objects.

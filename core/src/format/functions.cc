@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+#include "format/time_kinds.h"
+
 namespace tailrace {
 
 using namespace trait;
@@ -61,7 +63,7 @@ constexpr string_view kSummedNames[] = {
     "stat",       "statx",   "sync_file_range", "fdatasync",     "ungetc",    "ungetwc",    "__underflow"};
 
 constexpr bool is_summed(string_view name, Direction direction, Shape shape, uint32_t traits) {
-  if (traits & ~(kUncounted | kChannel | kBuffered)) return false;
+  if (traits & ~(kUncounted | kChannel | kBuffered | kFlushes)) return false;
   switch (shape) {
     case Shape::kTransfer:
     case Shape::kItems:
@@ -86,8 +88,10 @@ constexpr Function row(TableText symbol, TableText name, TableText category, Tab
   const CategoryRow &of = kCategories[static_cast<size_t>(of_category)];
   const bool uncounted = ((traits | of.traits) & kUncounted) != 0, above = (of.traits & kUpper) != 0;
   const bool summed = is_summed(called, direction, shape, traits | of.traits);
-  return {symbol,    name,  category, opening, direction, shape, traits, told_direction(called) == direction,
-          uncounted, above, summed};
+  const TimeKind time = time_kind(of_category, direction, shape, traits | of.traits);
+  return {symbol,    name,  category, opening,
+          direction, shape, traits,   told_direction(called) == direction,
+          uncounted, above, summed,   static_cast<uint8_t>(time)};
 }
 
 constexpr TableText kNoText = {0, 0};
@@ -103,7 +107,7 @@ constexpr TableText kNoText = {0, 0};
 #define LAYER HOOK
 #define EVENT(number, ...) ROW(kNoText, number, __VA_ARGS__)
 constexpr Function kFunctions[kFunctionCount] = {
-    {kNoText, kNoText, kNoText, kNoText, Direction::N, Shape::kPlain, 0, true, false, false, false},
+    {kNoText, kNoText, kNoText, kNoText, Direction::N, Shape::kPlain, 0, true, false, false, false, 0},
 #include "format/events.def"
 #include "format/hooks.def"
 #include "format/layers.def"

@@ -41,6 +41,18 @@ enum Bit : uint32_t {
   // of a category, above them too
   kBuffered = 1U << 23,     // streams of the C library: most calls stay in the process
   kApplication = 1U << 25,  // the program's own events and its GPU's: their names have no other meaning
+  // of an event name, three bits that are one number: what its time is, where the other columns don't tell
+  // (format/time_kinds.h)
+  kFlushes = 1U << 27,
+  kLocks = 2U << 27,
+  kSleeps = 3U << 27,
+  kPolls = 4U << 27,
+  kAwaitsChild = 5U << 27,
+  kAwaitsThread = 6U << 27,  // a condition, a semaphore, a barrier, a thread's end
+  kAwaitsSignal = 7U << 27,
+  kTimeKind = 7U << 27,
+  // of a category
+  kBlocks = 1U << 30,  // waits: what is waited for is not used
   // of either: bytes that the kernel's rchar and wchar don't include, since they don't pass through read(2) and
   // write(2) (docs/trace-format.md)
   kUncounted = 1U << 31,
@@ -130,8 +142,12 @@ enum class Shape : uint8_t {
   kObject,    // as kTransfer, file2 is what lies in the file; ret is 0, the size kUnknownBytes where it is unknown
   kStart,     // the process record's members
   kThread,    // what a thread has been until then: count on a processor, offset ready (ProcessorTime)
-  kRegion,    // file is its definition, file2 its number, ret that of the outer one, offset the epoch (of a counter the
-              // value's bits), count the step; t1 is 0 while it is open
+  // Waits: file is what was waited for, count the timeout in ns, file2 a blocked_word(), offset the ticks in the calls.
+  kBlocked,
+  kPolled,  // the number is that of the descriptors
+  kJoined,  // the number is the thread's
+  kRegion,  // file is its definition, file2 its number, ret that of the outer one, offset the epoch (of a counter the
+            // value's bits), count the step; t1 is 0 while it is open
 };
 
 // The direction that a name tells: lines leave it out where it is the call's (docs/trace-format.md, "What a line leaves
@@ -166,6 +182,7 @@ struct Function {
   bool uncounted;        // kUncounted, its own or its category's
   bool above;            // kUpper, of its category
   bool summed;           // a line of totals can stand for its calls (format/totals.h)
+  uint8_t time_kind;     // TimeKind (format/time_kinds.h)
 };
 
 // A size that the call does not give, for kObject.

@@ -112,6 +112,15 @@ struct alignas(64) HeadSlot {
 };
 static_assert(sizeof(HeadSlot) == 64, "the journal's layout");
 
+// file2 of a wait (Shape::kBlocked): how many calls the slot stands for; the number of what was waited for
+// (descriptors, or the thread's); whether the calls returned at once.
+constexpr uint64_t blocked_word(uint32_t calls, uint32_t number, bool at_once) {
+  return calls | static_cast<uint64_t>(number & 0xFFFFFF) << 32 | static_cast<uint64_t>(at_once) << 63;
+}
+constexpr uint32_t blocked_calls(uint64_t word) { return static_cast<uint32_t>(word); }
+constexpr uint32_t blocked_number(uint64_t word) { return static_cast<uint32_t>(word >> 32) & 0xFFFFFF; }
+constexpr bool blocked_not(uint64_t word) { return word >> 63 != 0; }
+
 // The kernel's account of a process that has ended (base/processor_time.h).
 struct alignas(64) TimeSlot {
   std::atomic<uint32_t> mark;

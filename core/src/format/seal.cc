@@ -241,21 +241,21 @@ WrittenRecord &Sealer::written_like(const Slot &slot) {
 // The records of the calls that a call of a layer makes come first, and may have filled epochs that are sealed; those
 // of a thread all do.
 uint64_t Sealer::begin_ns(const Slot &slot, const Function &f) const {
-  const bool is_before = f.shape == Shape::kObject || f.shape == Shape::kThread;
+  const bool is_before = f.shape == Shape::kObject || f.shape == Shape::kThread || is_wait(f.shape);
   const uint64_t ns = is_before ? clock_.to_ns_before(slot.t0) : clock_.to_ns(slot.t0);
   return ns + epoch_shift_ns_;
 }
 
-// Not before `t0`.
-uint64_t Sealer::end_ns(const Slot &slot, uint64_t t0) const {
-  const uint64_t ns = clock_.to_ns(slot.t1);
+// Not before `t0`. The first record of a thread may be a wait that was over before the thread's segment was there.
+uint64_t Sealer::end_ns(const Slot &slot, const Function &f, uint64_t t0) const {
+  const uint64_t ns = is_wait(f.shape) ? clock_.to_ns_before(slot.t1) : clock_.to_ns(slot.t1);
   return ns + epoch_shift_ns_ < t0 ? t0 : ns + epoch_shift_ns_;
 }
 
 // False: the record has another line than those before it.
 bool Sealer::add_again(const Slot &slot, const WrittenRecord &written) {
   if (!written.is_like(slot, s_.generation)) return false;
-  const uint64_t t0 = begin_ns(slot, *written.f), t1 = end_ns(slot, t0);
+  const uint64_t t0 = begin_ns(slot, *written.f), t1 = end_ns(slot, *written.f, t0);
   if (!s_.lines.add_again(written.line, {t0, t1 - t0, offset_of(slot, *written.f)})) return false;
   summary_.add_event(*written.f, t0, t1, written.size);
   return true;
@@ -283,7 +283,8 @@ void Sealer::add_event(uint32_t index) {
     names[i] = name;
     if (name->emitted_in != s_.block_number) add_file_line(*name);
   }
-  const uint64_t t0 = begin_ns(slot, f), t1 = end_ns(slot, t0);
+  const uint64_t t0 = begin_ns(slot, f), t1 = end_ns(slot, f, t0);
+  const bool several = stands_for_several(slot, f);
   int64_t size = moved_bytes(slot, f);
   const TimeSlot *time = f.shape == Shape::kWait ? time_of(slot) : nullptr;
 
@@ -293,7 +294,7 @@ void Sealer::add_event(uint32_t index) {
   line.thread = {thread_, thread_bytes_};
   line.tail = {s_.context_json, context_bytes_};
   LineFields &fields = line.fields;
-  add_times(fields, t0, t1 - t0, offset_of(slot, f));
+  add_times(fields, t0, several ? clock_.ns_in(static_cast<uint64_t>(slot.offset)) : t1 - t0, offset_of(slot, f));
   for (int i = 0; i < 2; ++i) {
     if (!names[i]) continue;
     fields.add(i ? LineField::kFile2 : LineField::kFile, static_cast<int64_t>(files[i]));
@@ -305,9 +306,10 @@ void Sealer::add_event(uint32_t index) {
   } else {
     add_event_args(fields, slot, f, size);
     if (time) add_time_args(fields, time->time);
+    if (several) fields.add(LineField::kSpan, static_cast<int64_t>(t1 - t0));
     s_.lines.add_event(line);
     const bool named = names[0] != nullptr || files[0] == 0;
-    if (named && (names[1] != nullptr || files[1] == 0) && depends_on_times_and_offset_alone(f)) {
+    if (named && !several && (names[1] != nullptr || files[1] == 0) && depends_on_times_and_offset_alone(f)) {
       written = {s_.generation,  slot.mark.load(std::memory_order_relaxed),
                  slot.context,   slot.offset >= 0,
                  slot.file,      slot.file2,

@@ -122,7 +122,7 @@ class Sealer {
   void use_context(uint32_t id);
   string_view take_members();
   uint64_t begin_ns(const Slot &slot, const Function &f) const;
-  uint64_t end_ns(const Slot &slot, uint64_t t0) const;
+  uint64_t end_ns(const Slot &slot, const Function &f, uint64_t t0) const;
   bool keep_members_of(const Slot &slot) const;
   char *put_layer_args(char *p, const Slot &slot);
   const TimeSlot *time_of(const Slot &slot);

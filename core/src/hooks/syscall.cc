@@ -1,11 +1,13 @@
 // Hooks: syscall(2), libc's way to call the kernel by number. Calls that move bytes, and all that open, copy or close a
-// descriptor, are recorded like the function of that name. All other numbers jump to the real function, with untouched
-// arguments, stack and return address (clone, vfork).
+// descriptor or wait, are recorded like the function of that name. All other numbers jump to the real function,
+// with untouched arguments, stack and return address (clone, vfork).
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 #ifdef SYS_openat2
 #include <linux/openat2.h>
@@ -17,6 +19,7 @@
 #include "hooks/seccomp.h"
 #include "linker/real.h"
 #include "session/reserve.h"
+#include "session/waits.h"
 #include "session/write_place.h"
 
 using namespace tailrace;
@@ -213,6 +216,44 @@ long on_io_uring_setup(ARGUMENTS) {
 }
 #endif
 
+// What libstdc++, Rust, TBB and others wait by. Locks are among it, which are free as a rule and then no system call.
+long on_futex(ARGUMENTS) {
+  switch (b & FUTEX_CMD_MASK) {
+    case FUTEX_WAIT:
+    case FUTEX_WAIT_BITSET:
+    case FUTEX_LOCK_PI:
+    case FUTEX_WAIT_REQUEUE_PI: break;
+    default: return REAL_CALL;
+  }
+  Waiting waiting;
+  const long ret = REAL_CALL;
+  record_waited(waiting, Fn::kFutex, ret, [] { return WaitedFor{}; });
+  return ret;
+}
+
+#define WAIT_CALL(name, fn, timeout, fd)                                       \
+  long on_##name(ARGUMENTS) {                                                  \
+    Waiting waiting;                                                           \
+    const long ret = REAL_CALL;                                                \
+    record_waited(waiting, Fn::fn, ret, [&] {                                  \
+      return WaitedFor{ret < 0 && errno == EFAULT ? kNoTimeout : timeout, fd}; \
+    });                                                                        \
+    return ret;                                                                \
+  }
+#define NS(word) (word ? ns_of(*reinterpret_cast<const struct timespec *>(word)) : kNoTimeout)
+#define MS(word) (fd_in(word) < 0 ? kNoTimeout : static_cast<uint64_t>(fd_in(word)) * 1'000'000)
+#ifdef SYS_poll
+WAIT_CALL(poll, f_poll, MS(c), -1)
+WAIT_CALL(epoll_wait, f_epoll_wait, MS(d), fd_in(a))
+WAIT_CALL(pause, f_pause, kNoTimeout, -1)
+#endif
+WAIT_CALL(ppoll, f_ppoll, NS(c), -1)
+WAIT_CALL(pselect6, f_pselect, NS(e), -1)
+WAIT_CALL(epoll_pwait, f_epoll_pwait, MS(d), fd_in(a))
+WAIT_CALL(nanosleep, f_nanosleep, NS(a), -1)
+WAIT_CALL(clock_nanosleep, f_clock_nanosleep, (b & TIMER_ABSTIME ? kNoTimeout : NS(c)), -1)
+WAIT_CALL(rt_sigtimedwait, f_sigtimedwait, NS(c), -1)
+
 long on_execve(ARGUMENTS) {
   return execve(path_in(a), reinterpret_cast<char *const *>(b), reinterpret_cast<char *const *>(c));
 }
@@ -301,6 +342,13 @@ extern "C" __attribute__((visibility("hidden"), used)) void *tailrace_syscall_ta
     ROW(io_submit)
     ROW(io_getevents)
     ROW(io_pgetevents)
+    ROW(futex)
+    ROW(ppoll)
+    ROW(pselect6)
+    ROW(epoll_pwait)
+    ROW(nanosleep)
+    ROW(clock_nanosleep)
+    ROW(rt_sigtimedwait)
     ROW(execve)
     ROW(execveat)
     ROW(mmap)
@@ -332,6 +380,11 @@ extern "C" __attribute__((visibility("hidden"), used)) void *tailrace_syscall_ta
     ROW(open)
     ROW(creat)
     ROW(dup2)
+#endif
+#ifdef SYS_poll
+    ROW(poll)
+    ROW(epoll_wait)
+    ROW(pause)
 #endif
     default: return real_address(Fn::f_syscall);
   }

@@ -255,6 +255,7 @@ OpenFile *resolve(int fd, const Opening &opening, bool own_position, NamedFile &
   }
   set_name(f, name);
   f->messages = found.messages;
+  f->epoll_data.store(EpollData::kNone, std::memory_order_relaxed);
   int flags = opening.flags;
   if (!own_position && is_seekable(f)) {
     long status = sys::call(SYS_fcntl, fd, F_GETFL);

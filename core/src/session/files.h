@@ -52,6 +52,10 @@ class SharedIdentity {
   std::atomic<int64_t> btime_ns_;
 };
 
+// What the program has epoll(7) give back with an event of a descriptor of this instance: always that descriptor
+// itself, or something else.
+enum class EpollData : uint8_t { kNone, kDescriptor, kOther };
+
 constexpr size_t kNameWords = 14;  // of a name that needs no memory of its own: 112 bytes
 
 // The records of a stream's bytes that wait in its buffer for the flush, which tells their offsets: the last one, from
@@ -77,6 +81,7 @@ struct OpenFile {
   SharedIdentity identity;
   bool append;
   std::atomic<Messages> messages;
+  std::atomic<EpollData> epoll_data;
   // The stream over it, and how many bytes of its buffers are accounted for (hooks/stream.h).
   std::atomic<void *> stream;
   int64_t stream_unread;

@@ -401,6 +401,10 @@ void record_thread(Thread *t, uint32_t tid, uint64_t began_ticks, const Processo
   note_tid(t, t->tid);
 }
 
+Slot *record_amendable(Thread *t, const Event &event, uint64_t t0, uint64_t t1, OpenFile *file) {
+  return commit(t, event, t0, {file, nullptr}, {}, t1);
+}
+
 void pass_on_when_due(Thread *t, uint64_t now) {
   if (__builtin_expect(t->segment && now > t->deadline_ticks, 0)) pass_on(t);
 }

@@ -143,6 +143,10 @@ Slot *record_region(Thread *t, const RegionRecord &record, uint64_t t0, uint64_t
 // Seals the thread's records when `now` is past their time.
 void pass_on_when_due(Thread *t, uint64_t now);
 
+// An event of the thread from t0 to t1, whose slot the caller may amend as long as the thread's segment and epoch are
+// the same. Null: there was no room, or it is sealed already.
+Slot *record_amendable(Thread *t, const Event &event, uint64_t t0, uint64_t t1, OpenFile *file);
+
 void record_process_start(Thread *t);
 // The last event of a process; hooks/process_exit.cc has the steps before and after it.
 void record_process_exit(int code);

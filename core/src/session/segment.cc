@@ -12,6 +12,7 @@
 #include "session/own_descriptors.h"
 #include "session/reserve.h"
 #include "session/segment_file.h"
+#include "session/waits.h"
 
 namespace tailrace {
 namespace {
@@ -28,6 +29,7 @@ bool is_done(const SegmentHeader *s) {
 void forget_names(Thread *t) {
   memset(t->names, 0, sizeof t->names);
   memset(t->contexts, 0, sizeof t->contexts);
+  forget_waits(t);
 }
 
 void set_deadline(Thread *t, uint64_t from_ticks) {
@@ -123,7 +125,11 @@ void begin_epoch(Thread *t, const ClockSample &now) {
 // Call with the sealing lock held. False when the records can't be written now; the launcher may later.
 bool seal_and_empty(Thread *t, bool last = false) {
   SealJob job = seal_records(t, last);
-  if (job.status >= 0) begin_epoch(t, job.now);
+  if (job.status >= 0) {
+    begin_epoch(t, job.now);
+  } else {
+    forget_waits(t);  // some may be in a block
+  }
   t->segment->sealed_itself.store(kBefore, std::memory_order_release);
   return job.status >= 0;
 }
@@ -419,6 +425,7 @@ void leave_segments() {
     if (seal_and_empty(t, true) && is_done(t->segment)) remove_segment_file(t->segment);
     t->segment = nullptr;
     t->begin = t->next = t->limit = t->captured_to = nullptr;
+    forget_waits(t);
     t->retry_events = 0;
   }
 }
@@ -476,6 +483,7 @@ MemorySegment::~MemorySegment() {
   uint64_t lost = segment_->lost[static_cast<int>(Loss::kNoJournal)].load(std::memory_order_relaxed);
   g.losses_without_segment.fetch_add(lost, std::memory_order_relaxed);
   thread_->segment = nullptr;
+  forget_waits(thread_);
   thread_->begin = thread_->next = thread_->limit = thread_->captured_to = nullptr;
   own_memory::release(segment_, segment_bytes(kSegmentSlots));
 }

@@ -46,6 +46,7 @@
 #include "session/root_context.h"
 #include "session/segment.h"
 #include "session/segment_file.h"
+#include "session/waits.h"
 
 // Of the dynamic linker.
 extern "C" void *__libc_stack_end;
@@ -144,8 +145,11 @@ void start_clock() {
   string_view text = g.environment[Setting::TAILRACE_BLOCK_AGE];
   uint64_t age_s;
   if (!take_decimal(text, age_s) || !text.empty() || age_s == 0) age_s = 10;
-  auto ticks = static_cast<unsigned __int128>(age_s * 1000000000ULL) << 32;
-  g.block_age_ticks = static_cast<uint64_t>(ticks / g.reference_rate_q32);
+  auto ticks = [&](uint64_t ns) {
+    return static_cast<uint64_t>((static_cast<unsigned __int128>(ns) << 32) / g.reference_rate_q32);
+  };
+  g.block_age_ticks = ticks(age_s * 1000000000ULL);
+  g.shortest_wait_ticks = ticks(kShortestWaitUs * 1000);
 }
 
 void read_detail() {
@@ -239,6 +243,7 @@ void free_parents_threads(const Thread *forked) {
   for (Thread *t = g_session.threads; t; t = t->next_thread) {
     t->segment = nullptr;
     t->begin = t->next = t->limit = t->captured_to = nullptr;
+    forget_waits(t);
     if (t != forked) t->accounts = 0;
     t->in_use.store(t == forked, std::memory_order_relaxed);
   }
@@ -311,6 +316,7 @@ Thread *begin_thread() {
       if (!t) return nullptr;
       t->in_use.store(1, std::memory_order_relaxed);
       t->tid = static_cast<uint32_t>(sys::gettid());
+      t->handle = pthread_self();
       t->began_ticks = t_thread_began ? t_thread_began : now_ticks();
       t->retry_events = 0;
       t->paths_taken = 0;
@@ -365,6 +371,7 @@ Thread *take_thread() {
   if (!t) return nullptr;
   t->in_use.store(1, std::memory_order_relaxed);
   t->tid = 0;
+  t->handle = 0;
   t->began_ticks = now_ticks();
   t->retry_events = 0;
   t->paths_taken = 0;

@@ -65,6 +65,8 @@ namespace tailrace {
 // Sizes of the direct-mapped caches of names and contexts that the current epoch contains: a miss only writes one again.
 constexpr size_t kNameCache = 1024;
 constexpr size_t kContextCache = 32;
+// The rows of hooks/waits.cc, and futex(2).
+constexpr size_t kWaitFunctions = 39;
 
 struct Thread {
   Slot *next;
@@ -94,7 +96,11 @@ struct Thread {
   struct StackRoom *stack_room;
   void *spare_ranges;     // of annotations (layers/annotations.cc)
   uint64_t beside_ticks;  // the begin of a call that is recorded beside (session/memory_sharers.h)
-  uint64_t began_ticks;   // the thread, or its first record where it was not seen to begin
+  // Of each function that waits: the slots that its next call may be added to (session/waits.h).
+  Slot *at_once[kWaitFunctions];
+  Slot *waits[kWaitFunctions][2];
+  uint64_t handle;       // pthread_self(3)
+  uint64_t began_ticks;  // the thread, or its first record where it was not seen to begin
 };
 
 // On pages of its own that fork zeroes, of this library: what is read when tracing has ended (stop_tracing) must not lie in
@@ -146,6 +152,7 @@ struct Session {
   uint64_t start_realtime_ns;
   uint64_t reference_rate_q32;
   uint64_t block_age_ticks;
+  uint64_t shortest_wait_ticks;
   Detail detail;
   NameHasher hasher;  // off, unless TAILRACE_REDACT=paths
   int pid;

@@ -40,6 +40,9 @@ bool is_io(Fn fn) {
     case Shape::kExec:
     case Shape::kSpawn:
     case Shape::kThread:
+    case Shape::kBlocked:
+    case Shape::kPolled:
+    case Shape::kJoined:
     case Shape::kWait:
     case Shape::kConfine:
     case Shape::kRegion: return false;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "format/functions.h"
+#include "format/time_kinds.h"
 
 namespace tailrace {
 namespace {
@@ -52,6 +53,30 @@ TEST(Functions, TransfersAreOfADirection) {
     const bool plain = f.shape == Shape::kPlain;
     EXPECT_TRUE(!moves || f.direction != Direction::N) << f.symbol.view() << " " << f.name.view();
     EXPECT_TRUE(!plain || f.direction == Direction::N) << f.symbol.view() << " " << f.name.view();
+  }
+}
+
+std::string time_of(Fn fn) { return std::string(kTimeKindNames[function(fn).time_kind]); }
+
+TEST(Functions, ARowTellsWhatItsTimeIs) {
+  const std::pair<Fn, const char *> rows[] = {
+      {Fn::f_read, "data"},       {Fn::f_fflush, "data"},    {Fn::kAioRead, "data"},   {Fn::f_getpwnam, "data"},
+      {Fn::f_open, "metadata"},   {Fn::f_fopen, "metadata"}, {Fn::f_stat, "metadata"}, {Fn::f_mmap, "metadata"},
+      {Fn::f_fsync, "flush"},     {Fn::f_msync, "flush"},    {Fn::f_recv, "socket"},   {Fn::f_accept, "socket"},
+      {Fn::f_fcntl, "lock"},      {Fn::f_flock, "lock"},     {Fn::f_usleep, "sleep"},  {Fn::f_ppoll, "polling"},
+      {Fn::f_waitpid, "child"},   {Fn::f_system, "child"},   {Fn::f_pclose, "child"},  {Fn::kFutex, "thread"},
+      {Fn::f_sem_wait, "thread"}, {Fn::f_sigwait, "signal"}, {Fn::f_fork, "process"},  {Fn::f_execve, "process"},
+      {Fn::kStart, ""},           {Fn::kThread, ""},         {Fn::kEnter, ""},         {Fn::kRegion, ""},
+      {Fn::f_H5Dread, ""},
+  };
+  for (const auto &[fn, time] : rows) EXPECT_EQ(time_of(fn), time) << function(fn).name.view();
+}
+
+TEST(Functions, EveryWaitHasItsTime) {
+  for (size_t i = 1; i < kFunctionCount; ++i) {
+    const Function f = row(i);
+    const bool waits = f.category.view() == "WAIT" && f.shape != Shape::kPlain;
+    if (waits) EXPECT_NE(f.traits & trait::kTimeKind, 0u) << f.name.view();
   }
 }
 

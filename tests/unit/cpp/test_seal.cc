@@ -82,6 +82,33 @@ TEST_F(Seal, ALineLeavesOutWhatItsOtherFieldsTell) {
 // Behind the nanoseconds of a line's args.
 std::string args_of(const std::string &line) { return strchr(strstr(line.c_str(), "\"ns\":"), ',') + 1; }
 
+TEST_F(Seal, AWaitTellsWhatItWasFor) {
+  Segment s(trace_);
+  const struct {
+    Fn fn;
+    int64_t ret;
+    uint64_t timeout_ns, word;
+    const char *args;
+  } rows[] = {
+      {Fn::f_nanosleep, 0, 5000, blocked_word(1, 0, false), R"("timeout_ns":5000,"ret":0}})"},
+      {Fn::f_poll, 1, UINT64_MAX, blocked_word(1, 3, false), R"("descriptors":3,"ret":1}})"},
+      {Fn::f_pthread_join, 0, UINT64_MAX, blocked_word(1, 71, false), R"("thread":71,"ret":0}})"},
+      {Fn::f_pause, -4, UINT64_MAX, blocked_word(1, 0, false), R"("errno":4}})"},
+      {Fn::f_poll, 0, 1000, blocked_word(9, 2, false), R"("timeout_ns":1000,"descriptors":2,"calls":9,"span":204}})"},
+      {Fn::f_poll, 0, UINT64_MAX, blocked_word(1, 0, true), R"("calls":1,"at_once":1,"span":204}})"},
+  };
+  for (const auto &row : rows) s.event(row.fn, 0, row.ret, 1, row.timeout_ns, 180, row.word);
+  ASSERT_EQ(s.seal(), 0);
+  const auto lines = read_blocks(trace_)[0].lines;
+  ASSERT_EQ(lines.size(), 2 + std::size(rows));
+  for (size_t i = 0; i < std::size(rows); ++i) {
+    EXPECT_EQ(args_of(lines[2 + i]), rows[i].args);
+    // Of several calls their sum, which is less than what passed.
+    const char *dur = i < 4 ? "\"dur\":0.204," : "\"dur\":0.180,";
+    EXPECT_NE(lines[2 + i].find(dur), std::string::npos) << lines[2 + i];
+  }
+}
+
 TEST_F(Seal, AThreadAndATasksEndsHaveTheProcessorTimeThatIsKnown) {
   Segment s(trace_);
   s.context(1, "task=t");
