@@ -117,6 +117,7 @@ COLUMNS = (
     Column("descriptors", INT32, True, "", "of a wait for descriptors: how many"),
     Column("thread", INT32, True, "", "of a join: the thread (tid) that was waited for"),
     Column("at_once", INT32, True, "", "1: the calls (of cat WAIT) did not wait"),
+    Column("holder", INT32, True, "", "of a lock of a file: the process that had it when the wait began"),
     Column("ranks", INT32, True, "", "of a collective call of MPI-IO: ranks of its communicator; null: independent"),
     Column("dims", TEXT, True, "", "dimensions of the dataset, [size, ...]; [] for a single element"),
     Column("points", INT64, True, "", "elements that a call on a dataset selected"),

@@ -4,6 +4,7 @@ The program reads its clock right before and right after each call, so what is r
 much shorter, since nothing of the program's is between the two; "much" is half of a tenth of a second.
 """
 
+import fcntl
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -113,6 +114,35 @@ def test_system_vs_queues_and_semaphores_are_waits(told: Callable[..., Told]) ->
     found = told("system_v")
     for name in ("msgrcv", "semop", "semtimedop"):
         assert check_duration(found, name)["cat"] == "WAIT"
+
+
+@pytest.mark.parametrize(("how", "offset", "count"), [("fcntl", 0, 100), ("lockf", 4, 20), ("flock", 0, 0)])
+def test_a_wait_for_a_lock_has_its_range_and_the_holder(
+    told: Callable[..., Told], tmp_path: Path, how: str, offset: int, count: int
+) -> None:
+    found = told("locks", how)
+    event = check_duration(found, how)
+    args = event["args"]
+    assert event["path"] == str(tmp_path / "locked")
+    kind = fcntl.LOCK_SH if how == "flock" else fcntl.LOCK_EX
+    assert (args["flags"], args["offset"], args["count"]) == (kind, offset, count)
+    assert args.get("holder") == (None if how == "flock" else found.said["holder"][0])
+    assert _native.time_kinds()[how] == "lock"
+    # The holder's own lock, and each unlock, are events, too.
+    locks = [(e["pid"] == found.said["holder"][0], e["name"], e["args"]["flags"]) for e in found.events if is_lock(e)]
+    ours = "flock" if how == "flock" else "fcntl"
+    assert [(name, flags & ~fcntl.LOCK_NB) for is_child, name, flags in locks if is_child] == [(ours, fcntl.LOCK_EX)]
+    assert [name for _, name, flags in locks if flags & fcntl.LOCK_UN] == ["fcntl", "flock"]
+
+
+def is_lock(event: Line) -> bool:
+    return event["name"] in ("fcntl", "lockf", "flock") and "flags" in event["args"]
+
+
+def test_a_lock_that_is_refused_names_no_holder(told: Callable[..., Told]) -> None:
+    found = told("locks", "busy")
+    (event,) = (e for e in found.events if e["name"] == "fcntl" and e["args"].get("errno"))
+    assert event["args"]["errno"] == 11 and event["args"].get("holder") is None
 
 
 def test_many_short_waits_are_few_lines_with_their_sum(told: Callable[..., Told]) -> None:

@@ -70,7 +70,7 @@ def test_every_field_of_an_event(tmp_path: Path) -> None:
         **dict.fromkeys(["ranks", "dims", "points", "selection", "blocks", "slab", "transfer"]),
         **dict.fromkeys(["category", "kind", "region_id", "parent_id", "epoch", "step", "keys", "open"]),
         **dict.fromkeys(["run_ns", "ready_ns", "ready_of_ns"]),
-        **dict.fromkeys(["timeout_ns", "descriptors", "thread", "at_once"]),
+        **dict.fromkeys(["timeout_ns", "descriptors", "thread", "at_once", "holder"]),
         "lines": 1,
         "tag.try": "1",
     }

@@ -1,6 +1,8 @@
 // See format/event_args.h.
 #include "format/event_args.h"
 
+#include "format/lock_kind.h"
+
 namespace tailrace {
 
 constexpr string_view kFieldTexts[] = {
@@ -37,6 +39,7 @@ constexpr string_view kFieldTexts[] = {
     ",\"timeout_ns\":",
     ",\"descriptors\":",
     ",\"thread\":",
+    ",\"holder\":",
     ",\"span\":",
     "",
     ",\"untraced\":\"static\"",
@@ -178,8 +181,9 @@ void add_event_args(LineFields &fields, const Slot &slot, const Function &f, int
       break;
     case Shape::kLock:
       if (!slot.file2) break;
-      fields.add(LineField::kFlags, static_cast<int64_t>(slot.file2));
+      fields.add(LineField::kFlags, lock_kind_in(slot.file2));
       fields.add(LineField::kCount, count);
+      if (const uint32_t holder = lock_holder_in(slot.file2)) fields.add(LineField::kHolder, holder);
       break;
     case Shape::kSeek:
     case Shape::kStream:

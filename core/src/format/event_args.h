@@ -50,6 +50,7 @@ enum class LineField : uint8_t {
   kTimeout,  // ns, of a wait
   kDescriptors,
   kThread,    // that is waited for
+  kHolder,    // of a lock
   kSpan,      // ns of several calls
   kUntraced,  // no value; this and the next ones: one for each Obstacle
   kEnd = kUntraced + static_cast<uint8_t>(Obstacle::kCount),

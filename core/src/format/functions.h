@@ -136,7 +136,7 @@ enum class Shape : uint8_t {
   kDone,      // as kTransfer, ret is 0
   kRange,     // offset, count, ret: moves no bytes
   kAllocate,  // as kRange; flags are file2, left out where they are 0
-  kLock,      // offset, count, flags and ret; flags is file2, and without it they are left out
+  kLock,      // offset, count, flags, holder and ret; file2 is a lock_word(), and without it they are left out
   kLibc,      // size (absent: unknown) and ret, which stands in count; file2 is 1 where the size is unknown
   kRing,      // as kTransfer; file2 is 1 where the result is unknown
   kObject,    // as kTransfer, file2 is what lies in the file; ret is 0, the size kUnknownBytes where it is unknown

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <stdint.h>
 #include <sys/file.h>
 
 namespace tailrace {
@@ -20,5 +21,13 @@ inline int lock_kind(int command, short type) {
   const int of = command == F_OFD_SETLK || command == F_OFD_SETLKW ? kOfDescription : 0;
   return kind | tries | of;
 }
+
+// file2 of a lock's record: its kind, and the pid of who had it when the wait for it began (0: nobody, or it is not
+// known).
+constexpr uint64_t lock_word(int kind, uint32_t holder) {
+  return static_cast<uint32_t>(kind) | static_cast<uint64_t>(holder) << 32;
+}
+constexpr int lock_kind_in(uint64_t word) { return static_cast<int>(static_cast<uint32_t>(word)); }
+constexpr uint32_t lock_holder_in(uint64_t word) { return static_cast<uint32_t>(word >> 32); }
 
 }  // namespace tailrace

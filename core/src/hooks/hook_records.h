@@ -30,8 +30,11 @@ inline void note_failed_close(int fd) {
 // hooks/meta.cc. A call on a file by name.
 void record_named(const Call &call, Fn fn, int dirfd, const char *path, int64_t ret, Lookup lookup);
 
-// hooks/sync.cc. A call of fcntl(2) that locks bytes of a file or releases them.
-void record_lock(const Call &call, Fn fn, int fd, int command, const struct flock *lock, int64_t ret);
+// hooks/locks.cc. A call of fcntl(2) that locks bytes of a file or releases them; `real` is the function that the
+// program would have called. What waits tests for cancellation before.
+using FcntlFunction = int(int, int, ...);
+int lock_by_fcntl(Fn fn, int fd, int command, void *argument, FcntlFunction *real);
+void record_flock(const Call &call, int fd, int operation, int64_t ret);
 
 // hooks/map.cc. At the end of the process, with which its shared writable mappings end.
 void record_remaining_maps();

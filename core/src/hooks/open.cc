@@ -1,6 +1,7 @@
 // Hooks: calls that make, copy and close descriptors. Every call that can close a descriptor must be here: otherwise the
 // bytes of the next file with that number would be attributed to the old file.
 #include <mqueue.h>
+#include <pthread.h>
 #include <pty.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -241,22 +242,25 @@ TAILRACE_HOOK int dup3(int from, int to, int flags) noexcept {
 }
 
 // The third argument is a number or a pointer, depending on the command; it is passed on as a word.
-#define FCNTL_HOOK(symbol)                                                                                 \
-  TAILRACE_HOOK int symbol(int fd, int command, ...) {                                                     \
-    va_list args;                                                                                          \
-    va_start(args, command);                                                                               \
-    void *argument = va_arg(args, void *);                                                                 \
-    va_end(args);                                                                                          \
-    bool duplicates = command == F_DUPFD || command == F_DUPFD_CLOEXEC, locks = is_lock(command);          \
-    if (!duplicates && !locks && command != F_SETFL) return REAL(symbol)(fd, command, argument);           \
-    Call call;                                                                                             \
-    int ret = REAL(symbol)(fd, command, argument);                                                         \
-    if (duplicates) record_dup(call, Fn::f_##symbol, fd, ret);                                             \
-    if (locks) record_lock(call, Fn::f_##symbol, fd, command, static_cast<struct flock *>(argument), ret); \
-    if (call && command == F_SETFL && ret == 0) {                                                          \
-      set_appending(fd, static_cast<int>(reinterpret_cast<intptr_t>(argument)));                           \
-    }                                                                                                      \
-    return ret;                                                                                            \
+#define FCNTL_HOOK(symbol)                                                             \
+  TAILRACE_HOOK int symbol(int fd, int command, ...) {                                 \
+    va_list args;                                                                      \
+    va_start(args, command);                                                           \
+    void *argument = va_arg(args, void *);                                             \
+    va_end(args);                                                                      \
+    const bool duplicates = command == F_DUPFD || command == F_DUPFD_CLOEXEC;          \
+    if (is_lock(command)) {                                                            \
+      if (command == F_SETLKW || command == F_OFD_SETLKW) pthread_testcancel();        \
+      return lock_by_fcntl(Fn::f_##symbol, fd, command, argument, REAL(symbol));       \
+    }                                                                                  \
+    if (!duplicates && command != F_SETFL) return REAL(symbol)(fd, command, argument); \
+    Call call;                                                                         \
+    int ret = REAL(symbol)(fd, command, argument);                                     \
+    if (duplicates) record_dup(call, Fn::f_##symbol, fd, ret);                         \
+    if (call && command == F_SETFL && ret == 0) {                                      \
+      set_appending(fd, static_cast<int>(reinterpret_cast<intptr_t>(argument)));       \
+    }                                                                                  \
+    return ret;                                                                        \
   }
 FCNTL_HOOK(fcntl)
 FCNTL_HOOK(fcntl64)

@@ -1,10 +1,8 @@
-// Hooks: calls about the blocks of a file (allocate, cut off, write back, read ahead), and locks. They move no bytes; the
-// range, if there is one, is in `offset` and `count`. A lock's kind is that of flock(2), also where another call takes it.
+// Hooks: calls about the blocks of a file (allocate, cut off, write back, read ahead). They move no bytes; the range,
+// if there is one, is in `offset` and `count`.
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "format/lock_kind.h"
 #include "hooks/hook_records.h"
 #include "linker/real.h"
 #include "session/ledger.h"
@@ -21,50 +19,7 @@ void record_status(const Call &call, Fn fn, int fd, int status, int64_t at, int6
   errno = saved;
 }
 
-// Where a range begins that is told from the file's begin, position or end; below 0: not known.
-int64_t lock_start(int fd, int whence, int64_t start) {
-  if (whence == SEEK_SET) return start;
-  struct statx file;
-  int64_t from = -1;
-  if (whence == SEEK_CUR) {
-    from = sys::lseek(fd, 0, SEEK_CUR);
-  } else if (sys::statx(fd, "", AT_EMPTY_PATH, STATX_SIZE, &file) == 0) {
-    from = static_cast<int64_t>(file.stx_size);
-  }
-  return from < 0 ? -1 : from + start;
-}
-
-// `bytes` below 0: those before `start`; 0: to the end, wherever that is.
-void record_range_lock(const Call &call, Fn fn, int fd, int kind, int64_t start, int64_t bytes, int64_t ret) {
-  if (start >= 0 && bytes < 0) {
-    start += bytes;
-    bytes = -bytes;
-  }
-  record_fd(call, fn, fd, ret, static_cast<uint64_t>(bytes), start, static_cast<uint64_t>(kind));
-}
-
-int lockf_kind(int command) {
-  switch (command) {
-    case F_ULOCK: return LOCK_UN;
-    case F_LOCK: return LOCK_EX;
-    case F_TLOCK: return LOCK_EX | LOCK_NB;
-    default: return 0;
-  }
-}
-
 }  // namespace
-
-namespace tailrace {
-
-void record_lock(const Call &call, Fn fn, int fd, int command, const struct flock *lock, int64_t ret) {
-  if (!call) return;
-  // A call that failed may have got a bad pointer.
-  if (ret < 0) return record_range_lock(call, fn, fd, 0, -1, 0, ret);
-  const int64_t start = lock_start(fd, lock->l_whence, lock->l_start);
-  record_range_lock(call, fn, fd, lock_kind(command, lock->l_type), start, lock->l_len, ret);
-}
-
-}  // namespace tailrace
 
 #define FD_HOOK(symbol, parameters, arguments) \
   TAILRACE_HOOK int symbol parameters {        \
@@ -87,23 +42,6 @@ FD_HOOK(syncfs, (int fd) noexcept, (fd))
   }
 FTRUNCATE_HOOK(ftruncate, off_t)
 FTRUNCATE_HOOK(ftruncate64, off64_t)
-
-TAILRACE_HOOK int flock(int fd, int operation) noexcept {
-  Call call;
-  int ret = REAL(flock)(fd, operation);
-  record_range_lock(call, Fn::f_flock, fd, operation, 0, 0, ret);
-  return ret;
-}
-
-#define LOCKF_HOOK(symbol, offset)                                                                                   \
-  TAILRACE_HOOK int symbol(int fd, int command, offset n) {                                                          \
-    Call call;                                                                                                       \
-    int ret = REAL(symbol)(fd, command, n);                                                                          \
-    if (call) record_range_lock(call, Fn::f_##symbol, fd, lockf_kind(command), lock_start(fd, SEEK_CUR, 0), n, ret); \
-    return ret;                                                                                                      \
-  }
-LOCKF_HOOK(lockf, off_t)
-LOCKF_HOOK(lockf64, off64_t)
 
 TAILRACE_HOOK void sync() noexcept {
   Call call;

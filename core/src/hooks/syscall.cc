@@ -1,8 +1,9 @@
 // Hooks: syscall(2), libc's way to call the kernel by number. Calls that move bytes, and all that open, copy or close a
-// descriptor or wait, are recorded like the function of that name. All other numbers jump to the real function,
+// descriptor, lock or wait, are recorded like the function of that name. All other numbers jump to the real function,
 // with untouched arguments, stack and return address (clone, vfork).
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <stdarg.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
@@ -126,14 +127,30 @@ DUP_CALL(dup2)
 #endif
 DUP_CALL(dup3)
 
+// As fcntl() with these arguments.
+int fcntl_by_number(int fd, int command, ...) {
+  va_list args;
+  va_start(args, command);
+  void *argument = va_arg(args, void *);
+  va_end(args);
+  return static_cast<int>(REAL(syscall)(SYS_fcntl, fd, command, argument));
+}
+
 long on_fcntl(ARGUMENTS) {
+  if (is_lock(fd_in(b))) {
+    return lock_by_fcntl(Fn::f_fcntl, fd_in(a), fd_in(b), reinterpret_cast<void *>(c), fcntl_by_number);
+  }
   Call call;
   long ret = REAL_CALL;
   if (b == F_DUPFD || b == F_DUPFD_CLOEXEC) record_dup(call, Fn::f_fcntl, fd_in(a), fd_in(ret));
-  if (is_lock(static_cast<int>(b))) {
-    record_lock(call, Fn::f_fcntl, fd_in(a), static_cast<int>(b), reinterpret_cast<struct flock *>(c), ret);
-  }
   if (call && b == F_SETFL && ret == 0) set_appending(fd_in(a), fd_in(c));
+  return ret;
+}
+
+long on_flock(ARGUMENTS) {
+  Call call;
+  const long ret = REAL_CALL;
+  record_flock(call, fd_in(a), fd_in(b), ret);
   return ret;
 }
 
@@ -342,6 +359,7 @@ extern "C" __attribute__((visibility("hidden"), used)) void *tailrace_syscall_ta
     ROW(io_submit)
     ROW(io_getevents)
     ROW(io_pgetevents)
+    ROW(flock)
     ROW(futex)
     ROW(ppoll)
     ROW(pselect6)

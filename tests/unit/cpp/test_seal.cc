@@ -7,6 +7,7 @@
 #include <fstream>
 #include <thread>
 
+#include "format/lock_kind.h"
 #include "format/run_id.h"
 #include "segments.h"
 
@@ -107,6 +108,22 @@ TEST_F(Seal, AWaitTellsWhatItWasFor) {
     const char *dur = i < 4 ? "\"dur\":0.204," : "\"dur\":0.180,";
     EXPECT_NE(lines[2 + i].find(dur), std::string::npos) << lines[2 + i];
   }
+}
+
+TEST_F(Seal, ALockTellsItsKindItsRangeAndTheHolder) {
+  Segment s(trace_);
+  s.event(Fn::f_fcntl, 0, 0, 1, 5, 10, lock_word(LOCK_EX, 42));
+  s.event(Fn::f_flock, 0, 0, 1, 0, 0, lock_word(LOCK_SH | LOCK_NB, 0));
+  s.event(Fn::f_fcntl, 0, -11, 1, 0, -1, 0);  // refused
+  s.event(Fn::f_fcntl, 0, 7, 1, 0, -1, 0);    // a duplicate
+  ASSERT_EQ(s.seal(), 0);
+  const auto lines = read_blocks(trace_)[0].lines;
+  ASSERT_EQ(lines.size(), 6u);
+  EXPECT_EQ(args_of(lines[2]), R"("flags":2,"count":5,"holder":42,"ret":0}})");
+  EXPECT_NE(lines[2].find("\"offset\":10"), std::string::npos);
+  EXPECT_EQ(args_of(lines[3]), R"("flags":5,"count":0,"ret":0}})");
+  EXPECT_EQ(args_of(lines[4]), R"("errno":11}})");
+  EXPECT_EQ(args_of(lines[5]), R"("ret":7}})");
 }
 
 TEST_F(Seal, AThreadAndATasksEndsHaveTheProcessorTimeThatIsKnown) {
