@@ -276,11 +276,11 @@ void AccountedProcess::take_exit(std::string_view json) {
     if (key == "buffered") buffered = *number;
     if (key == "unflushed") unflushed = *number;
     if (key == "loaded") loaded_at_exit = *number;
-    if (key == "utime") user_ns = *number;
-    if (key == "stime") system_ns = *number;
-    if (key == "run_ns") time.run_ns = *number;
-    if (key == "ready_ns") time.ready_ns = *number;
-    if (key == "ready_of_ns") time.ready_of_ns = *number;
+    if (key == "utime") user_ns = number;
+    if (key == "stime") system_ns = number;
+    if (key == "run_ns") time.run_ns = number;
+    if (key == "ready_ns") time.ready_ns = number;
+    if (key == "ready_of_ns") time.ready_of_ns = number;
   });
   if (user_ns && system_ns) time.run_ns = *user_ns + *system_ns;
   at_exit = has_read && has_written ? std::optional(bytes) : std::nullopt;

@@ -32,7 +32,7 @@
 
 enum { kMost = 64, kAtOnce = 1000000000 };
 struct Counter {
-  volatile uint64_t tid, done;
+  volatile uint64_t tid, done, pauses;
 };
 static struct Counter *counters;
 static uint64_t reads, base, stop;
@@ -51,12 +51,17 @@ static struct Counter *map_counters(const char *path) {
   return p;
 }
 
+static void take_pause(struct Counter *mine, useconds_t us) {
+  usleep(us);
+  ++mine->pauses;
+}
+
 static void read_on(struct Counter *mine, int fd, uint64_t from, uint64_t to) {
   char byte;
   for (uint64_t n = from; n < to || !to; ++n) {
     if (pread(fd, &byte, 1, (off_t)(base + n)) < 0) die("pread");
     mine->done = n + 1;
-    if (!reads && n % 1024 == 0) usleep(2000);
+    if (!reads && n % 1024 == 0) take_pause(mine, 2000);
   }
 }
 
@@ -74,7 +79,7 @@ static char **arguments;
 static void *replacer(void *unused) {
   char next[4096];
   (void)unused;
-  while (counters[0].done < reads / 2) usleep(100);
+  while (counters[0].done < reads / 2) take_pause(&counters[kMost - 1], 100);
   snprintf(next, sizeof next, "%s.2", arguments[1]);
   execl(arguments[0], arguments[0], next, arguments[2], arguments[3], "end", "1000000000", NULL);
   die("execl");
@@ -89,7 +94,7 @@ static const char *numbered(char *room, size_t bytes, uint64_t n) {
 static void *executor(void *unused) {
   char next[32];
   (void)unused;
-  while (counters[0].done < stop) usleep(50);
+  while (counters[0].done < stop) take_pause(&counters[kMost - 1], 50);
   snprintf(next, sizeof next, "%llu", (unsigned long long)(base + kAtOnce));
   execl(arguments[0], arguments[0], arguments[1], arguments[2], "0", "execs", next, arguments[6], NULL);
   die("execl");

@@ -11,7 +11,7 @@ import signal
 import struct
 import subprocess
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +28,16 @@ SECOND_BASE = 1_000_000_000
 
 def done(log: Path) -> dict[int, int]:
     """tid -> number of its reads that had returned."""
-    words = struct.iter_unpack("<QQ", log.read_bytes())
-    return {tid: count for tid, count in words if tid}
+    return {tid: count for tid, count, _ in _threads(log) if tid}
+
+
+def pauses(log: Path) -> int:
+    """How often its threads paused."""
+    return sum(count for _, _, count in _threads(log))
+
+
+def _threads(log: Path) -> Iterable[tuple[int, int, int]]:
+    return struct.iter_unpack("<QQQ", log.read_bytes())
 
 
 def recorded(run: Path) -> dict[int, Counter[int]]:

@@ -38,7 +38,8 @@ MODES = ("wait", "execs", "forks")
 LOSES_CALLS = ("no_journal", "not_written")
 """The causes for which an event is not in the trace; the others are about events that are in it, or did not return."""
 OTHER_CALLS = 64
-"""Of a process image, at most: its start and end, opening, mapping and closing files, threads, an execve or forks."""
+"""Of a process image, at most, beside pauses: its start and end, opening, mapping and closing files, threads, an execve
+or forks."""
 JOURNALS_BYTES = (64 << 10, 1400 << 10)
 """A place of journals that fills has a first segment's room, and that of at most five full ones."""
 DISK_BYTES = (8 << 10, 400 << 10)
@@ -228,10 +229,10 @@ def _compare(node: Node, log: Path, pid: int, account: dict[str, Any], outcome: 
     outcome.lost.update(account["unrecorded_lost"])
     for header in headers:
         outcome.lost.update(header.get("lost", {}))
-    missing, images = 0, 0
+    missing, others = 0, 0
     for path in sorted(log.parent.iterdir()):
         base = int(path.suffix[1:] or 0) * SECOND_BASE if pid else 0
-        images += 1
+        others += OTHER_CALLS + counted.pauses(path)
         for tid, count in counted.done(path).items():
             offsets = {offset: n for offset, n in found.get(tid, {}).items() if base <= offset < base + SECOND_BASE}
             absent = [offset for offset in range(base, base + count) if offset not in offsets]
@@ -248,7 +249,7 @@ def _compare(node: Node, log: Path, pid: int, account: dict[str, Any], outcome: 
         outcome.lost["no_journal (process)"] += missing - explained
     elif missing > explained:
         outcome.faults.append(f"{missing - explained} of {missing} missing reads are in no count of losses")
-    elif explained > missing + OTHER_CALLS * images:
+    elif explained > missing + others:
         outcome.faults.append(f"{explained} calls are counted as lost, {missing} reads are missing")
 
 
