@@ -26,8 +26,10 @@ from tailrace.analyzer.insights import (
     failures,
     lifetime,
     pairs,
+    polls,
     processors,
     start_ups,
+    waits,
 )
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import outcomes, stages
@@ -100,6 +102,16 @@ class Analyses:
     def processors(self) -> processors.Processors:
         """How many processors there were, and how long tasks used them (processors.py)."""
         return processors.processors(self.inputs)
+
+    @cached_property
+    def waits(self) -> waits.Waits:
+        """When tasks did nothing but sleep or wait for locks, and what they looked at meanwhile (waits.py)."""
+        return waits.waits(self.inputs, self.processors)
+
+    @cached_property
+    def loops(self) -> list[polls.Loop]:
+        """Where tasks slept and looked, again and again (polls.py)."""
+        return polls.loops(self.waits)
 
     @cached_property
     def start_ups(self) -> start_ups.StartUps:

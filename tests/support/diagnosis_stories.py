@@ -154,3 +154,90 @@ def repeated_start_ups(starts: int = 10, apart: bool = False) -> FakeRun:
         story.read("/usr/lib/libtwo.so", 0, 4096, at_ms=begin + (2000 if apart else 29), dur=MS, **where)
         story.write(f"/out{pid}", 0, 100, at_ms=begin + (2001 if apart else 31), **where)
     return story.run(processes=processes(*((pid, 99, "/usr/bin/prog") for pid in range(1, starts + 1))))
+
+
+EXCLUSIVE, RELEASED, AT_ONCE = 2, 8, 4
+"""`flags` of a lock."""
+READ_WRITE = {"offset": 0, "count": 0}
+
+
+def asleep(story: Story, at_ms: float, ms: float, **where: Any) -> None:
+    """A call that waits for a time to pass."""
+    story.event("nanosleep", at_ms=at_ms, dur=round(ms * MS), cat="WAIT", timeout_ns=round(ms * MS), **where)
+
+
+def lock_contention(how: str = "fcntl", healthy: bool = False) -> FakeRun:
+    """A task has a lock for 80 ms of 100 while another one wants it: waits in the call, is refused and sleeps, or finds
+    a lock file. Healthy: it does something else after it was refused."""
+    story = Story()
+    has: dict[str, Any] = {"task": "has", "stage": "h", "pid": 1}
+    wants: dict[str, Any] = {"task": "wants", "stage": "w", "pid": 2}
+    moment(story, 0, **has)
+    moment(story, 0, **wants)
+    if how == "lock file":
+        new = {"flags": 0o301, "fd": 3}
+        story.event("openat", "/db.lock", at_ms=5, **new, **has)
+        for at in (10, 30, 50, 70):
+            story.event("openat", "/db.lock", at_ms=at, errno=17, ret=-1, **new, **wants)
+            asleep(story, at + 0.1, 19.8, **wants)
+        story.event("unlink", "/db.lock", at_ms=85, **has)
+        story.event("openat", "/db.lock", at_ms=90, **new, **wants)
+        story.event("unlink", "/db.lock", at_ms=97, **wants)
+    else:
+        story.event("fcntl", "/db", at_ms=5, flags=EXCLUSIVE, **READ_WRITE, **has)
+        if how == "fcntl":
+            story.event("fcntl", "/db", at_ms=10, dur=75 * MS, flags=EXCLUSIVE, holder=1, **READ_WRITE, **wants)
+        for at in (10, 30, 50, 70) if how == "tries" else ():
+            story.event("fcntl", "/db", at_ms=at, errno=11, ret=-1, **wants)
+            if not healthy:
+                asleep(story, at + 0.1, 19.8, **wants)
+        story.event("fcntl", "/db", at_ms=85, flags=RELEASED, **READ_WRITE, **has)
+        if how == "tries":
+            story.event("fcntl", "/db", at_ms=90, flags=EXCLUSIVE, **READ_WRITE, **wants)
+    story.write("/db", 0, 100, at_ms=95, **wants)
+    moment(story, 86, **has)
+    moment(story, 100, **wants)
+    return story.run(processes=processes((1, 99, "/bin/has"), (2, 99, "/bin/wants"), used_ms=1))
+
+
+def polling(maker: str = "make", at: str = "/done") -> FakeRun:
+    """A task looks for a file every 10 ms, until another task makes it; or itself, or nobody."""
+    story = Story()
+    makes: dict[str, Any] = {"task": "make", "stage": "m", "pid": 1}
+    looks: dict[str, Any] = {"task": "use", "stage": "u", "pid": 2}
+    moment(story, 0, **makes)
+    moment(story, 0, **looks)
+    for number in range(8):
+        story.event("stat", at, at_ms=2 + 10 * number, errno=2, ret=-1, **looks)
+        asleep(story, 2.1 + 10 * number, 9.8, **looks)
+    if maker:
+        by = makes if maker == "make" else {**looks, "pid": 3}
+        story.create(f"{at}", at_ms=75, **by)
+    moment(story, 76, **makes)
+    story.event("stat", at, at_ms=82, **looks)
+    story.write("/out", 0, 100, at_ms=99, **looks)
+    return story.run(processes=processes((1, 99, "/bin/make"), (2, 99, "/bin/use"), (3, 2, "/bin/x"), used_ms=1))
+
+
+def sleep_loop(works: bool = False, times: int = 8) -> FakeRun:
+    """A task sleeps again and again, and does nothing else; or writes in between."""
+    story = Story()
+    where: dict[str, Any] = {"task": "use", "stage": "u", "pid": 1}
+    moment(story, 0, **where)
+    for number in range(times):
+        asleep(story, 1 + 10 * number, 9.8, **where)
+        if works:
+            story.write("/log", 10 * number, 10, at_ms=10.9 + 10 * number, **where)
+    story.write("/out", 0, 100, at_ms=99, **where)
+    return story.run(processes=processes((1, 99, "/bin/use"), used_ms=1))
+
+
+def processor_waits(ready_ms: float = 75, tasks: int = 8) -> FakeRun:
+    """Eight tasks that compute on two processors."""
+    story = Story()
+    for pid in range(1, tasks + 1):
+        task(story, f"c{pid}", 0, 100, writes=f"/c{pid}", pid=pid)
+    table = processes(*((pid, 99, "/bin/c") for pid in range(1, tasks + 1)), used_ms=25)
+    for name, ms in (("run_ns", 25), ("ready_ns", ready_ms), ("ready_of_ns", 25)):
+        table[name] = pd.array([round(ms * MS)] * len(table), dtype="Int64")
+    return story.run(processes=table)

@@ -28,11 +28,15 @@ from support.diagnosis_stories import (
     expanded_again,
     failing_calls,
     half_written,
+    lock_contention,
     outliving_processes,
+    polling,
     processes,
+    processor_waits,
     repeated_start_ups,
     serial_stage,
     server_waits,
+    sleep_loop,
     small_pipe_writes,
     undeclared_input,
 )
@@ -532,6 +536,24 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     "waiting for a server": (
         server_waits,
         "get waited 80.0 ms for 10.0.0.1:80, a server outside of the run, and got 1.00 MiB",
+    ),
+    "lock contention": (
+        lock_contention,
+        "wants waited 75.0 ms for a lock on /db, which has had for 75.0 ms of that",
+    ),
+    "polling": (
+        polling,
+        "use looked for /done 8 times and slept 78.4 ms in between; make made it 75.0 ms into the run, and use went on"
+        " 6.90 ms later; nothing but that loop orders the two",
+    ),
+    "sleep loop": (
+        sleep_loop,
+        "use slept 8 times in a row, 78.4 ms, and looked at nothing that is recorded in between",
+    ),
+    "waiting for a processor": (
+        processor_waits,
+        "c1 was ready and waited 75.0 ms for a processor; up to 8 processes of the run at a time wanted one of 2"
+        " processors",
     ),
     "repeated start-ups": (
         repeated_start_ups,

@@ -29,7 +29,10 @@ MS = 1_000_000
 O_TRUNC_WRITE = 0o1101
 
 STRINGS = (*event_fold.TEXTS, "job", "region")
-INTEGERS = (*(name for name in event_fold.NUMBERS if name not in ("ts", "dur", "pid")), "rank")
+INTEGERS = (
+    *(name for name in event_fold.NUMBERS if name not in ("ts", "dur", "pid")),
+    *("rank", "timeout_ns", "at_once", "holder"),
+)
 
 
 def empty(*columns: str) -> pd.DataFrame:

@@ -28,6 +28,10 @@ ARGS = (
     "prot",
     "ahead",
     "calls",
+    "span",
+    "timeout_ns",
+    "at_once",
+    "holder",
     "workflow",
     "stage",
     "task",
@@ -59,7 +63,11 @@ def _mount() -> dict[str, str]:
 def _facts(row: dict[str, Any]) -> dict[str, Any]:
     """The keys of a header about a process and its end."""
     begin = {"exe": row["exe"], "argv": row["argv"], "ppid": int(row["ppid"])}
-    return {"process": begin, "exit": {"code": int(row["exit"])}}
+    end = {"code": int(row["exit"])}
+    if not pd.isna(row.get("ready_ns")):
+        begin["cpus"] = row["cpus"]
+        end.update({name: int(row[name]) for name in ("run_ns", "ready_ns", "ready_of_ns")})
+    return {"process": begin, "exit": end}
 
 
 def _write_accounts(story: FakeRun, directory: Path) -> None:

@@ -204,6 +204,21 @@ class TestHealthy:
     def test_a_server_that_is_a_task_of_the_run_is_none_outside_of_it(self) -> None:
         assert "waiting for a server" not in kinds(stories.server_waits(traced=True))
 
+    def test_who_is_refused_a_lock_and_does_something_else_waits_for_none(self) -> None:
+        assert "lock contention" not in kinds(stories.lock_contention("tries", healthy=True))
+
+    def test_a_file_that_the_task_makes_itself_is_no_other_tasks(self) -> None:
+        """A server's port, that its script waits for."""
+        assert not {"polling", "sleep loop"} & set(kinds(stories.polling(maker="self")))
+
+    @pytest.mark.parametrize("how", [{"works": True}, {"times": 4}])
+    def test_sleeps_that_pace_work_or_are_few_are_no_loop(self, how: dict[str, Any]) -> None:
+        assert "sleep loop" not in kinds(stories.sleep_loop(**how))
+
+    @pytest.mark.parametrize("how", [{"ready_ms": 0}, {"tasks": 2}])
+    def test_processes_that_wait_for_no_processor_or_are_as_few(self, how: dict[str, Any]) -> None:
+        assert "waiting for a processor" not in kinds(stories.processor_waits(**how))
+
     @pytest.mark.parametrize("how", [{"size": 4096}, {"name": "fputs"}])
     def test_pages_or_a_buffered_stream_through_a_pipe(self, how: dict[str, Any]) -> None:
         assert "small pipe writes" not in kinds(stories.small_pipe_writes(**how))
@@ -277,6 +292,35 @@ class TestHealthy:
         run = critical_io()
         run.lossy_processes = {("n1", 1, "")}
         assert told(run, "critical path I/O").doubts == []
+
+
+class TestWaits:
+    @pytest.mark.parametrize("how", ["fcntl", "tries", "lock file"])
+    def test_a_lock_has_its_holder_however_it_is_waited_for(self, how: str) -> None:
+        found = told(stories.lock_contention(how), "lock contention")
+        path = "/db.lock" if how == "lock file" else "/db"
+        assert found.title.startswith("wants waited 7") and f"for a lock on {path}, which has had for" in found.title
+        assert 70 * MS <= found.cost_ns <= 80 * MS
+
+    def test_a_run_without_waits_has_none(self) -> None:
+        """Of an older trace: the same, but for the sleeps."""
+        run = stories.lock_contention("tries")
+        run.rows = [row for row in run.rows if row["cat"] != "WAIT"]
+        assert not {"lock contention", "polling", "sleep loop"} & set(kinds(run))
+
+    def test_what_nobody_makes_costs_the_time_on_the_critical_path(self) -> None:
+        found = told(stories.polling(maker=""), "sleep loop")
+        assert found.title == "use looked for /done 8 times and slept 78.4 ms in between; no task of the run made it"
+        assert found.cost_ns == round(78.4 * MS)
+
+    def test_a_task_whose_other_process_goes_on_does_not_wait(self) -> None:
+        story = stories.sleep_loop()
+        where: dict[str, Any] = {"task": "use", "stage": "u", "pid": 2}
+        other = Story()
+        moment(other, 0, **where)
+        moment(other, 95, **where)
+        story.rows += other.rows
+        assert "sleep loop" not in kinds(story)
 
 
 class TestTooFewWorkers:

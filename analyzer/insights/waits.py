@@ -1,0 +1,313 @@
+"""When tasks did nothing but wait in recorded calls: for locks of files, and asleep; and what they looked at meanwhile.
+
+    tasks that slept (lives, busy times, processor time) -> their events -> locks, sleeps, look-ups --Waits--> by task
+
+The edge table has no waits: their events are read again, of the tasks that were neither on a processor nor in other
+calls for `LEAST` of the makespan.
+
+    asleep   the time in calls that wait for a time to pass
+    locks    the time in calls that waited for a lock; and where a lock was refused, or a lock file was there, asleep
+             until the task tried again (SQLite, `flock -n`)
+
+Invariants: a task waits while all of its processes do, or wait for each other; nothing of it goes on. The time of a
+task is at most its life less its processor time, where that is known. A run without such events waits nowhere.
+"""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tailrace import _native
+from tailrace.analyzer.edges import edge_table
+from tailrace.analyzer.insights.inputs import Inputs
+from tailrace.analyzer.insights.processors import Processors
+from tailrace.analyzer.model import calls
+from tailrace.analyzer.model.locks import OF_DESCRIPTION, RELEASE, Hold, Locks
+from tailrace.analyzer.store import engine, processes
+from tailrace.analyzer.util import grouping, intervals
+from tailrace.analyzer.util.intervals import Intervals
+from tailrace.analyzer.util.types import Bools, Ints
+
+SHARE = 0.01
+"""Of the makespan: a task that slept for less can't have waited for more."""
+MOST_EVENTS = 1_000_000
+"""That are read; past it the tasks with most are left out."""
+WAITED_NS = 1_000_000
+"""From which on a call for a lock has waited, of those whose holder the kernel does not tell (flock, locks of open
+file descriptions); a call for another one has where it tells one."""
+LOOKUPS = frozenset(
+    "stat stat64 lstat lstat64 fstatat fstatat64 newfstatat statx access faccessat euidaccess eaccess opendir scandir"
+    " open open64 openat openat64 fopen fopen64".split()
+)
+_MAKES = frozenset(
+    "open open64 openat openat64 fopen fopen64 mkdir mkdirat link linkat symlink symlinkat creat".split()
+)
+_REFUSED = (errno.EAGAIN, errno.EACCES)
+_COLUMNS = ["name", "path", "file", "ts", "dur", "span", "calls", "errno", "flags", "holder", "at_once", "host", "pid"]
+LOCK, SLEEP = "lock", "sleep"
+_NONE = np.empty((0, 2), dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class LockWait:
+    """A task (position in `Inputs.tasks`) that waited for a lock of a file: its path and identity, when (n, 2), in how
+    many tries or calls, and the processes (of a host) that the kernel named as holders."""
+
+    task: int
+    path: str
+    file: str
+    times: Ints
+    tries: int
+    holders: frozenset[tuple[str, int]]
+
+    @property
+    def waited_ns(self) -> int:
+        """How long it waited."""
+        return intervals.total(self.times)
+
+
+@dataclass(frozen=True)
+class Waits:
+    """
+    events: who (actor), kind (`LOCK`, `SLEEP`, "" of a look-up), name, path, file, first_ns, last_ns, in_call_ns (less
+        than their difference where it is several calls), errno (0: none), flags, holder (-1: none), by time.
+    """
+
+    inputs: Inputs
+    processors: Processors
+    events: pd.DataFrame
+
+    @cached_property
+    def task(self) -> Ints:
+        """The task of each event."""
+        task: Ints = self.inputs.of_who[self.events["who"].to_numpy(dtype=np.int64)]
+        return task
+
+    @cached_property
+    def asleep(self) -> dict[int, Ints]:
+        """Task -> when it did nothing but sleep, (n, 2)."""
+        return self._alone((self.events["kind"] == SLEEP).to_numpy(dtype=np.bool_))
+
+    @cached_property
+    def locks(self) -> list[LockWait]:
+        """The waits for locks, the longest first."""
+        rows = self.events
+        tries = self._tries()
+        refused = tries & (rows["errno"] != 0).to_numpy()
+        waited = tries & ~refused & (rows["kind"] == LOCK).to_numpy()
+        untold = (rows["name"] == calls.FLOCK).to_numpy() | (
+            rows["flags"].to_numpy(dtype=np.int64) & OF_DESCRIPTION != 0
+        )
+        waited &= (rows["holder"] > 0).to_numpy() | (untold & (rows["in_call_ns"] >= WAITED_NS).to_numpy())
+        in_calls = self._alone(waited)
+        found = []
+        for task in np.unique(self.task[waited | refused]).tolist():
+            mine = np.flatnonzero(tries & (self.task == task))
+            alone = (self.asleep.get(task, _NONE), in_calls.get(task, _NONE))
+            for path, of_path in rows.iloc[mine].groupby("path", sort=False):
+                at = of_path.index.to_numpy(dtype=np.int64)
+                wait = self._lock_wait(task, str(path), of_path, (refused[at], waited[at]), alone)
+                found += [wait] if len(wait.times) else []
+        return sorted(found, key=lambda wait: -wait.waited_ns)
+
+    def _lock_wait(
+        self, task: int, path: str, tries: pd.DataFrame, how: tuple[Bools, Bools], alone: tuple[Ints, Ints]
+    ) -> LockWait:
+        """The wait of a task by its tries to lock a file. how: which were refused, and which waited; alone: when the
+        task was asleep, and in such calls."""
+        refused, waited = how
+        first, last = (tries[name].to_numpy(dtype=np.int64) for name in ("first_ns", "last_ns"))
+        between = np.column_stack((last[:-1], first[1:]))[refused[:-1]]
+        between = between[between[:, 1] > between[:, 0]]
+        asleep = intervals.intersect(between, alone[0])
+        blocked = intervals.intersect(np.column_stack((first, last))[waited], alone[1])
+        named = tries[(waited | refused) & (tries["holder"] > 0).to_numpy()]
+        hosts = self.inputs.m.who["host"].to_numpy(dtype=object)[named["who"].to_numpy(dtype=np.int64)]
+        return LockWait(
+            task=task,
+            path=path,
+            file=str(tries["file"].iat[0]),
+            times=united(asleep, blocked),
+            tries=int((waited | refused).sum()),
+            holders=frozenset(zip(map(str, hosts), named["holder"].tolist(), strict=True)),
+        )
+
+    @cached_property
+    def holds(self) -> list[Hold]:
+        """What processes had of the files that tasks waited for, as far as their calls can be read."""
+        m, lockers = self.inputs.m, np.zeros(len(self.inputs.m.who), dtype=np.bool_)
+        if self.inputs.run is None or not self.locks:
+            return []
+        functions = m.table.functions
+        lockers[functions["who"][functions["name"].isin(calls.LOCKS)].to_numpy(dtype=np.int64)] = True
+        lockers[_too_many(self.inputs, np.flatnonzero(lockers))] = False
+        uses = pd.DataFrame(columns=["who", "file", "what", "first_ns", "last_ns", "flags", "low", "count"])
+        if lockers.any():
+            uses = calls.read(self.inputs.run, m, lockers, np.empty(0, dtype=np.int64)).uses
+        return Locks(self.inputs.order, uses).holds
+
+    def on_path(self, path: pd.DataFrame, times: dict[int, Ints]) -> dict[int, int]:
+        """Task -> how much of its times lies on the critical path (`Critical.path`), ns."""
+        pieces = path[path["task"].isin(list(times))]
+        out: dict[int, int] = {}
+        own = pieces[["compute", "io", "stream", "wait"]].sum(axis=1)
+        for task, high, length in zip(pieces["task"].tolist(), pieces["end_ns"].tolist(), own.tolist(), strict=True):
+            piece = np.array([[high - length, high]], dtype=np.int64)
+            out[task] = out.get(task, 0) + intervals.total(intervals.intersect(piece, times[task]))
+        return {task: ns for task, ns in out.items() if ns > 0}
+
+    def _tries(self) -> Bools:
+        """Which events try to get a lock, or to make a name that must not be there."""
+        rows = self.events
+        flags, failed = rows["flags"].to_numpy(dtype=np.int64), rows["errno"].to_numpy(dtype=np.int64)
+        is_lock = (rows["kind"] == LOCK).to_numpy(dtype=np.bool_)
+        locks = np.where(failed == 0, (flags > 0) & (flags & RELEASE == 0), np.isin(failed, _REFUSED))
+        makes = rows["name"].isin(_MAKES).to_numpy(dtype=np.bool_)
+        names = list(zip(self.task.tolist(), rows["path"].tolist(), strict=True))
+        there = {names[at] for at in np.flatnonzero(makes & (failed == errno.EEXIST)).tolist()}
+        makes = makes & np.array([name in there for name in names], dtype=np.bool_) & np.isin(failed, (0, errno.EEXIST))
+        result: Bools = ((is_lock & locks) | makes) & (rows["path"] != "").to_numpy()
+        return result
+
+    def _alone(self, pick: Bools) -> dict[int, Ints]:
+        """When each task was in calls of these events and in nothing else."""
+        inputs = self.inputs
+        rows = self.events[pick]
+        who, first = rows["who"].to_numpy(dtype=np.int64), rows["first_ns"].to_numpy(dtype=np.int64)
+        waits = intervals.make(who, first, first + rows["in_call_ns"].to_numpy(dtype=np.int64))
+        if not len(who):
+            return {}
+        users = np.isin(inputs.of_who, inputs.of_who[np.unique(who)])
+        busy, kinds = inputs.m.table.busy, len(edge_table.KINDS)
+        passive = np.isin(busy.group % kinds, (edge_table.WAIT, edge_table.STREAM))
+        passive &= (busy.weight == busy.end - busy.start) & users[busy.group // kinds]
+        others = Intervals(*(column[passive] for column in busy._replace(group=busy.group // kinds)))
+        still = intervals.union(_both(waits, others))
+        actors = np.flatnonzero(users).astype(np.int64)
+        lives = intervals.make(actors, inputs.lives.start[actors], inputs.lives.end[actors])
+        awake = _of_tasks(intervals.outside(lives, still), inputs.of_who)
+        alone = intervals.outside(_of_tasks(waits, inputs.of_who), awake)
+        out: dict[int, Ints] = {}
+        used = self.processors.of_task
+        spans = (inputs.tasks["end_ns"] - inputs.tasks["start_ns"]).to_numpy(dtype=np.int64)
+        for task in np.unique(alone.group).tolist():
+            mine = alone.group == task
+            times = np.column_stack((alone.start[mine], alone.end[mine]))
+            # With several threads one may have waited while another one computed.
+            if used[task] < 0 or intervals.total(times) <= spans[task] - used[task]:
+                out[task] = times
+        return out
+
+
+def waits(inputs: Inputs, processors: Processors) -> Waits:
+    """The waits of a run's tasks. Reads the events of those that slept."""
+    chosen = _sleepers(inputs, processors)
+    chosen = np.setdiff1d(chosen, _too_many(inputs, chosen))
+    names = ("who", "kind", "name", "path", "file", "first_ns", "last_ns", "in_call_ns", "errno", "flags", "holder")
+    none = pd.DataFrame({name: np.empty(0, dtype=np.int64) for name in names})
+    if inputs.run is None or not len(chosen):
+        return Waits(inputs, processors, none)
+    where = {
+        "host": sorted({str(host) for host in inputs.m.who["host"].iloc[chosen]}),
+        "pid": sorted({int(pid) for pid in inputs.m.who["pid"].iloc[chosen]}),
+    }
+    columns = list(dict.fromkeys([*_COLUMNS, *edge_table.WHO]))
+    parts = [partial(_of_part, part) for part in inputs.run.parts(columns=columns, **where)]
+    frames = [frame for frame in engine.compute(parts) if len(frame)]
+    if not frames:
+        return Waits(inputs, processors, none)
+    rows = pd.concat(frames, ignore_index=True)
+    who = _actors(inputs, rows)
+    rows, who = rows[np.isin(who, chosen)], who[np.isin(who, chosen)]
+    first = rows["ts"].to_numpy(dtype=np.int64) - _ahead(inputs)[who]
+    events = rows.assign(who=who, first_ns=first, last_ns=first + rows["length_ns"], in_call_ns=rows["dur"])
+    result: pd.DataFrame = events[list(names)].sort_values(["first_ns", "last_ns"], kind="stable", ignore_index=True)
+    return Waits(inputs, processors, result)
+
+
+def _sleepers(inputs: Inputs, processors: Processors) -> Ints:
+    """The actors of tasks that were asleep, or in calls for locks, for `SHARE` of the makespan."""
+    m, lives = inputs.m, inputs.lives
+    busy = intervals.union(m.table.busy._replace(group=m.table.busy.group // len(edge_table.KINDS)))
+    in_calls = intervals.length(busy, len(m.who))
+    by_process = grouping.sums(lives.process, in_calls, len(lives.begun))
+    asleep = lives.over - lives.begun - by_process - np.maximum(processors.of_process, 0)
+    task = inputs.of_who[np.array([actors[-1] for actors in lives.actors], dtype=np.int64)]
+    of_task = grouping.sums(task, np.maximum(asleep, 0), len(inputs.tasks))
+    functions = m.table.functions[m.table.functions["name"].isin(calls.LOCKS)]
+    of_locks = inputs.of_who[functions["who"].to_numpy(dtype=np.int64)]
+    of_task = of_task + grouping.sums(of_locks, functions["time_ns"].to_numpy(dtype=np.int64), len(inputs.tasks))
+    mine = (of_task >= SHARE * inputs.makespan_ns) & inputs.works & ~inputs.of_manager
+    return np.flatnonzero(mine[inputs.of_who]).astype(np.int64)
+
+
+def _too_many(inputs: Inputs, actors: Ints) -> Ints:
+    """The actors with most events, past `MOST_EVENTS` in all."""
+    count = inputs.m.table.counts.groupby("who")["calls"].sum().reindex(actors, fill_value=0).sort_values()
+    fits = (count.cumsum() <= MOST_EVENTS).to_numpy(dtype=np.bool_)
+    return np.asarray(actors[np.isin(actors, count.index[~fits])], dtype=np.int64)
+
+
+def _ahead(inputs: Inputs) -> Ints:
+    """By how many ns the times of each actor are ahead of the model's."""
+    m, clocks = inputs.m, {} if inputs.run is None else inputs.run.process_clocks
+    ahead = [m.ahead.get(str(host), 0) for host in m.who["host"]]
+    return np.array(
+        [a + clocks.get(key, 0) for a, key in zip(ahead, processes.keys(m.who), strict=True)], dtype=np.int64
+    )
+
+
+def _actors(inputs: Inputs, rows: pd.DataFrame) -> Ints:
+    """The actor of each row; -1: none."""
+    known = {key: at for at, key in enumerate(inputs.m.who[edge_table.WHO].itertuples(index=False, name=None))}
+    columns = [
+        rows[name].tolist() if name == "pid" else rows[name].where(rows[name].notna(), "").astype(str).tolist()
+        for name in edge_table.WHO
+    ]
+    return np.array([known.get(key, -1) for key in zip(*columns, strict=True)], dtype=np.int64)
+
+
+def _of_part(part: Any) -> pd.DataFrame:
+    """The locks, sleeps and look-ups of a partition."""
+    frame = part()
+    kinds = _native.time_kinds()
+    name = frame["name"].astype(str)
+    kind = name.map(kinds).fillna("")
+    failed = frame["errno"].fillna(0).astype(np.int64)
+    # fcntl(2) does more than locks: what locked has flags, what was refused has that reason.
+    locked = (kind == LOCK) & (frame["flags"].notna() | failed.isin(_REFUSED))
+    slept = (kind == SLEEP) & frame["at_once"].isna()
+    keep = locked | slept | ((name.isin(LOOKUPS | _MAKES)) & frame["path"].notna())
+    rows = frame[keep.to_numpy(dtype=np.bool_)]
+    texts = ("name", "path", "file", *(one for one in edge_table.WHO if one != "pid"))
+    plain = {one: rows[one].astype(object).where(rows[one].notna(), "") for one in texts}
+    numbers = {one: rows[one].fillna(-1).astype(np.int64) for one in ("flags", "holder")}
+    made: pd.DataFrame = rows[["ts", "dur", "pid"]].assign(
+        **plain,
+        **numbers,
+        errno=rows["errno"].fillna(0).astype(np.int64),
+        length_ns=rows["span"].fillna(rows["dur"]).astype(np.int64),
+        kind=np.select([locked[rows.index], slept[rows.index]], [LOCK, SLEEP], ""),
+    )
+    return made
+
+
+def _of_tasks(rows: Intervals, of_who: Ints) -> Intervals:
+    return intervals.union(rows._replace(group=of_who[rows.group]))
+
+
+def _both(one: Intervals, other: Intervals) -> Intervals:
+    return Intervals(*(np.concatenate(columns) for columns in zip(one, other, strict=True)))
+
+
+def united(*rows: Ints) -> Ints:
+    """The union of times, (n, 2)."""
+    every = np.concatenate(rows)
+    united = intervals.union(intervals.make(np.zeros(len(every), dtype=np.int64), every[:, 0], every[:, 1]))
+    return np.column_stack((united.start, united.end))
