@@ -1,6 +1,6 @@
-"""What the kernel says of processors: how many the run could use, and for how long its tasks used them.
+"""What the kernel says of processors: how many the run could use, and for how long its tasks used or awaited them.
 
-    processes (cpus, utime_ns, stime_ns) + lives of the actors --> Processors
+    processes (cpus, utime_ns, stime_ns, ready_ns) + lives of the actors --> Processors
 
 Invariants: a task's time is known only where (nearly) all of its processes worked for no other task and their accounts
 are there; a thread of a pool has none of its own. Reads no events.
@@ -30,12 +30,33 @@ class Processors:
     count: processors of all hosts that processes could run on; 0: unknown.
     of_task: ns that each task was on a processor, `UNKNOWN` where it is not known.
     of_process: the same of each process (number in `Inputs.lives`).
+    ready: ns that each process was ready, waiting for a processor; ready_of: what the same threads of it were on one;
+        `UNKNOWN` where the kernel does not tell.
     """
 
     inputs: Inputs
     count: int
     of_task: Ints
     of_process: Ints
+    ready: Ints
+    ready_of: Ints
+
+    @property
+    def ready_of_task(self) -> Ints:
+        """ns that each task waited for a processor: its process that waited longest; 0 where it is not known."""
+        out, task = np.zeros(len(self.inputs.tasks), dtype=np.int64), self.task_of_process
+        np.maximum.at(out, task[task >= 0], self.ready[task >= 0])
+        return out
+
+    @property
+    def task_of_process(self) -> Ints:
+        """The task of each process that worked for no other one; -1: it did, or for none."""
+        process, task = self.inputs.lives.process, self.inputs.of_who
+        works = self.inputs.works[task]
+        low, high = np.full(len(self.of_process), np.iinfo(np.int64).max), np.full(len(self.of_process), -1)
+        np.minimum.at(low, process[works], task[works])
+        np.maximum.at(high, process[works], task[works])
+        return np.where(low == high, high, -1)
 
     def used(self, rows: intervals.Intervals) -> float:
         """The share of all processors that was used in a union of times (group 0), at most 1; each process is taken to
@@ -52,15 +73,22 @@ class Processors:
 
 def processors(inputs: Inputs) -> Processors:
     """The processors of a run."""
-    table, lives, who = inputs.m.processes, inputs.lives, inputs.m.who
-    of_process = np.full(len(lives.begun), UNKNOWN, dtype=np.int64)
-    if {"utime_ns", "stime_ns"} <= set(table.columns):
-        rows = table[table["utime_ns"].notna() & table["stime_ns"].notna()]
-        times = (rows["utime_ns"] + rows["stime_ns"]).astype(np.int64).tolist()
-        known = dict(zip(keys(rows), times, strict=True))
-        for process, key in zip(lives.process.tolist(), keys(who), strict=True):
-            of_process[process] = known.get(key, UNKNOWN)
-    return Processors(inputs, _count(inputs), _of_tasks(inputs, of_process), of_process)
+    used = _told(inputs, "utime_ns", "stime_ns")
+    of_process = np.where((used < 0).any(axis=1), UNKNOWN, used.sum(axis=1))
+    ready = _told(inputs, "ready_ns", "ready_of_ns")
+    return Processors(inputs, _count(inputs), _of_tasks(inputs, of_process), of_process, ready[:, 0], ready[:, 1])
+
+
+def _told(inputs: Inputs, *names: str) -> Ints:
+    """Columns of `Model.processes` by process (number in `Inputs.lives`), `UNKNOWN` where one of them is null."""
+    table, lives = inputs.m.processes, inputs.lives
+    out = np.full((len(lives.begun), len(names)), UNKNOWN, dtype=np.int64)
+    if set(names) <= set(table.columns):
+        rows = table[table[list(names)].notna().all(axis=1)]
+        known = dict(zip(keys(rows), rows[list(names)].to_numpy(dtype=np.int64), strict=True))
+        for process, key in zip(lives.process.tolist(), keys(inputs.m.who), strict=True):
+            out[process] = known.get(key, UNKNOWN)
+    return out
 
 
 def _of_tasks(inputs: Inputs, of_process: Ints) -> Ints:

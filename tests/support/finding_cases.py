@@ -552,8 +552,7 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     ),
     "waiting for a processor": (
         processor_waits,
-        "c1 was ready and waited 75.0 ms for a processor; up to 8 processes of the run at a time wanted one of 2"
-        " processors",
+        "c1 was ready and waited 75.0 ms for a processor: the run had work for up to 8 at a time, and could use 2",
     ),
     "repeated start-ups": (
         repeated_start_ups,

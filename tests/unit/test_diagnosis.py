@@ -264,6 +264,17 @@ class TestHealthy:
         assert "straggler" in kinds(self.straggler(8, "0-7")), "there was a processor for each"
         assert "straggler" in kinds(self.straggler(None, "0-1")), "what it used is not known"
 
+    def test_a_task_that_was_ready_and_waited_is_no_straggler(self) -> None:
+        """Whoever had the processor meanwhile: another program on the machine is not in the trace."""
+        found = {}
+        for ready in (0, 28):
+            run = self.straggler(None, "0-7")
+            waited = [round(ready * MS) if pid == 5 else 0 for pid in run.processes["pid"]]
+            run.processes["ready_ns"] = pd.array(waited, dtype="Int64")
+            run.processes["ready_of_ns"] = pd.array([MS] * len(waited), dtype="Int64")
+            found[ready] = "straggler" in kinds(run)
+        assert found == {0: True, 28: False}
+
     def test_as_many_bytes_are_no_copy(self) -> None:
         story = Story()
         for place in (0, 1 << 19):

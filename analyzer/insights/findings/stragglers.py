@@ -29,7 +29,8 @@ def find(found: Analyses) -> Iterator[Match]:
     tagged &= (np.bincount(stage[tagged], minlength=len(inputs.stages)) >= SIBLINGS.value)[stage]
     if not tagged.any():
         return
-    rows = tasks.assign(stage_code=stage, task=np.arange(len(tasks)))[tagged]
+    own = np.maximum(tasks["work_ns"].to_numpy() - found.processors.ready_of_task, 0)
+    rows = tasks.assign(stage_code=stage, task=np.arange(len(tasks)), work_ns=own)[tagged]
     work = rows.groupby("stage_code")["work_ns"]
     median = work.transform("median")
     spread = (rows["work_ns"] - median).abs().groupby(rows["stage_code"]).transform("median")
@@ -86,9 +87,9 @@ RULE = Rule(
     definition=(
         "A task on the critical path of a stage with five tasks or more worked more than 1.5 times the median of"
         f" them, and its modified z-score (by the median of the deviations from the median) is above {FAR:g}. Time in"
-        " which it was blocked by others does not count, nor does a task that needed no more processor time than the"
-        " others while more tasks ran than there are processors. The gain is what it worked longer than the median,"
-        " at most its part of the critical path."
+        " which it was blocked by others, or waited for a processor, does not count, nor does a task that needed no"
+        " more processor time than the others while more tasks ran than there are processors. The gain is what it"
+        " worked longer than the median, at most its part of the critical path."
     ),
     advice=(
         "`tailrace task` says what sets it apart from its stage (input, host, I/O). Give it less, split it, or start it"
