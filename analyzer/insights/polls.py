@@ -24,6 +24,8 @@ from tailrace.analyzer.util.types import Ints
 TRIES = 3
 """Looks at a path with a sleep after each, from which on they are a loop; and sleeps without looks: `SLEEPS`."""
 SLEEPS = 5
+ASLEEP = 0.5
+"""Of the time from one look to the next one, from which on a sleep is what was between."""
 MOST_BETWEEN = 0.8
 """Of the looks at a path, that a sleep follows before the next one."""
 
@@ -66,28 +68,32 @@ def loops(waits: Waits) -> list[Loop]:
 def _longest_look(waits: Waits, task: int, slept: Ints) -> Loop | None:
     rows = waits.events[(waits.task == task) & (waits.events["kind"] != LOCK).to_numpy()]
     rows = rows[(rows["path"] != "").to_numpy(dtype=np.bool_)]
-    begins = slept[:, 0].tolist()
+    ends = slept[:, 1].tolist()
+    group = np.zeros(len(slept), dtype=np.int64)
+    asleep = intervals.cover(intervals.make(group, slept[:, 0], slept[:, 1]), 1)
     best: Loop | None = None
     for path, mine in rows.groupby("path", sort=False):
         if SYSTEM_PATHS.search(str(path)):
             continue
-        at = mine["first_ns"].tolist()
-        follows = [bisect_right(begins, when) for when in at]
-        followed = [a != b for a, b in zip(follows, [*follows[1:], len(begins)], strict=True)]
-        # From the first look that a sleep follows to the last one.
-        looped = [place for place, one in enumerate(followed) if one]
+        at = mine["first_ns"].to_numpy(dtype=np.int64)
+        # What follows the last look is its sleep, until that is over.
+        after = bisect_right(ends, int(at[-1]))
+        until = ends[after] if after < len(ends) else int(at[-1])
+        high = np.append(at[1:], max(until, int(at[-1])))
+        none = np.zeros(len(at), dtype=np.int64)
+        slept_after = asleep.inside(none, at, high)
+        looped = np.flatnonzero((slept_after > 0) & (slept_after >= ASLEEP * (high - at)))
         if len(looped) < TRIES:
             continue
-        low, high = looped[0], looped[-1]
-        if len(looped) < MOST_BETWEEN * (high - low + 1):
+        first, last = int(looped[0]), int(looped[-1])
+        if len(looped) < MOST_BETWEEN * (last - first + 1):
             continue
-        absent = bool((mine["errno"].to_numpy()[low : high + 1] != 0).all())
-        # The last look's sleep is one: what follows it is another wait.
-        until = int(slept[min(follows[high], len(begins) - 1), 1])
-        times = intervals.intersect(slept, np.array([[at[low], until]], dtype=np.int64))
-        if _moved(waits, task, at[low], until):
+        absent = bool((mine["errno"].to_numpy()[first : last + 1] != 0).all())
+        low, until = int(at[first]), int(high[last])
+        times = intervals.intersect(slept, np.array([[low, until]], dtype=np.int64))
+        if _moved(waits, task, low, until):
             continue
-        maker, made = _maker(waits, task, str(path), at[low], until, absent)
+        maker, made = _maker(waits, task, str(path), low, until, absent)
         loop = Loop(task, str(path), len(looped), times, absent, maker, made)
         if best is None or (loop.absent, loop.slept_ns) > (best.absent, best.slept_ns):
             best = loop

@@ -9,8 +9,8 @@ calls for `LEAST` of the makespan.
     locks    the time in calls that waited for a lock; and where a lock was refused, or a lock file was there, asleep
              until the task tried again (SQLite, `flock -n`)
 
-Invariants: a task waits while all of its processes do, or wait for each other; nothing of it goes on. The time of a
-task is at most its life less its processor time, where that is known. A run without such events waits nowhere.
+Invariants: a task waits while all of its processes do, or wait for each other; nothing of it goes on. A task of
+threads of which another one must have computed for half of that is left out. A run without such events waits nowhere.
 """
 
 from __future__ import annotations
@@ -200,7 +200,8 @@ class Waits:
             mine = alone.group == task
             times = np.column_stack((alone.start[mine], alone.end[mine]))
             # With several threads one may have waited while another one computed.
-            if used[task] < 0 or intervals.total(times) <= spans[task] - used[task]:
+            slept = intervals.total(times)
+            if slept + used[task] - spans[task] <= slept / 2:
                 out[task] = times
         return out
 
@@ -236,10 +237,8 @@ def _sleepers(inputs: Inputs, processors: Processors) -> Ints:
     m, lives = inputs.m, inputs.lives
     busy = intervals.union(m.table.busy._replace(group=m.table.busy.group // len(edge_table.KINDS)))
     in_calls = intervals.length(busy, len(m.who))
-    by_process = grouping.sums(lives.process, in_calls, len(lives.begun))
-    asleep = lives.over - lives.begun - by_process - np.maximum(processors.of_process, 0)
-    task = inputs.of_who[np.array([actors[-1] for actors in lives.actors], dtype=np.int64)]
-    of_task = grouping.sums(task, np.maximum(asleep, 0), len(inputs.tasks))
+    of_task = grouping.sums(inputs.of_who, np.maximum(lives.end - lives.start - in_calls, 0), len(inputs.tasks))
+    of_task -= np.maximum(processors.of_task, 0)
     functions = m.table.functions[m.table.functions["name"].isin(calls.LOCKS)]
     of_locks = inputs.of_who[functions["who"].to_numpy(dtype=np.int64)]
     of_task = of_task + grouping.sums(of_locks, functions["time_ns"].to_numpy(dtype=np.int64), len(inputs.tasks))
