@@ -73,13 +73,13 @@ class Processors:
 
 def processors(inputs: Inputs) -> Processors:
     """The processors of a run."""
-    used = _told(inputs, "utime_ns", "stime_ns")
+    used = told(inputs, "utime_ns", "stime_ns")
     of_process = np.where((used < 0).any(axis=1), UNKNOWN, used.sum(axis=1))
-    ready = _told(inputs, "ready_ns", "ready_of_ns")
+    ready = told(inputs, "ready_ns", "ready_of_ns")
     return Processors(inputs, _count(inputs), _of_tasks(inputs, of_process), of_process, ready[:, 0], ready[:, 1])
 
 
-def _told(inputs: Inputs, *names: str) -> Ints:
+def told(inputs: Inputs, *names: str) -> Ints:
     """Columns of `Model.processes` by process (number in `Inputs.lives`), `UNKNOWN` where one of them is null."""
     table, lives = inputs.m.processes, inputs.lives
     out = np.full((len(lives.begun), len(names)), UNKNOWN, dtype=np.int64)

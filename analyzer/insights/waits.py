@@ -16,6 +16,7 @@ threads of which another one must have computed for half of that is left out. A 
 from __future__ import annotations
 
 import errno
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -26,7 +27,7 @@ import pandas as pd
 from tailrace import _native
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights.inputs import Inputs
-from tailrace.analyzer.insights.processors import Processors
+from tailrace.analyzer.insights.processors import Processors, told
 from tailrace.analyzer.model import calls
 from tailrace.analyzer.model.locks import OF_DESCRIPTION, RELEASE, Hold, Locks
 from tailrace.analyzer.store import engine, processes
@@ -49,7 +50,7 @@ _MAKES = frozenset(
     "open open64 openat openat64 fopen fopen64 mkdir mkdirat link linkat symlink symlinkat creat".split()
 )
 _REFUSED = (errno.EAGAIN, errno.EACCES)
-_COLUMNS = ["name", "path", "file", "ts", "dur", "span", "calls", "errno", "flags", "holder", "at_once", "host", "pid"]
+_COLUMNS = ["name", "path", "file", "ts", "dur", "span", "errno", "flags", "holder", "at_once", "host", "pid"]
 LOCK, SLEEP = "lock", "sleep"
 _NONE = np.empty((0, 2), dtype=np.int64)
 
@@ -207,29 +208,41 @@ class Waits:
 
 
 def waits(inputs: Inputs, processors: Processors) -> Waits:
-    """The waits of a run's tasks. Reads the events of those that slept."""
+    """The waits of a run's tasks. Reads the events of those that slept, and what they looked at."""
     chosen = _sleepers(inputs, processors)
     chosen = np.setdiff1d(chosen, _too_many(inputs, chosen))
-    names = ("who", "kind", "name", "path", "file", "first_ns", "last_ns", "in_call_ns", "errno", "flags", "holder")
-    none = pd.DataFrame({name: np.empty(0, dtype=np.int64) for name in names})
-    if inputs.run is None or not len(chosen):
-        return Waits(inputs, processors, none)
-    where = {
-        "host": sorted({str(host) for host in inputs.m.who["host"].iloc[chosen]}),
-        "pid": sorted({int(pid) for pid in inputs.m.who["pid"].iloc[chosen]}),
+    kinds = _native.time_kinds()
+    waited = _read(inputs, chosen, {name for name, kind in kinds.items() if kind in (LOCK, SLEEP)})
+    slept = inputs.of_who[waited["who"][waited["kind"] == SLEEP].to_numpy(dtype=np.int64)]
+    looks = _read(inputs, chosen[np.isin(inputs.of_who[chosen], slept)], LOOKUPS | _MAKES)
+    rows = pd.concat([waited, looks], ignore_index=True) if len(looks) else waited
+    in_order: pd.DataFrame = rows.sort_values(["first_ns", "last_ns"], kind="stable", ignore_index=True)
+    return Waits(inputs, processors, in_order)
+
+
+def _read(inputs: Inputs, actors: Ints, names: Collection[str]) -> pd.DataFrame:
+    """The events of actors with these names; columns of `Waits.events`."""
+    columns = ("who", "kind", "name", "path", "file", "first_ns", "last_ns", "in_call_ns", "errno", "flags", "holder")
+    none: pd.DataFrame = pd.DataFrame({name: np.empty(0, dtype=np.int64) for name in columns})
+    if inputs.run is None or not len(actors):
+        return none
+    where: dict[str, Any] = {
+        "name": sorted(names),
+        "host": sorted({str(host) for host in inputs.m.who["host"].iloc[actors]}),
+        "pid": sorted({int(pid) for pid in inputs.m.who["pid"].iloc[actors]}),
     }
-    columns = list(dict.fromkeys([*_COLUMNS, *edge_table.WHO]))
-    parts = [partial(_of_part, part) for part in inputs.run.parts(columns=columns, **where)]
+    wanted = list(dict.fromkeys([*_COLUMNS, *edge_table.WHO]))
+    parts = [partial(_of_part, part, frozenset(names)) for part in inputs.run.parts(columns=wanted, **where)]
     frames = [frame for frame in engine.compute(parts) if len(frame)]
     if not frames:
-        return Waits(inputs, processors, none)
+        return none
     rows = pd.concat(frames, ignore_index=True)
     who = _actors(inputs, rows)
-    rows, who = rows[np.isin(who, chosen)], who[np.isin(who, chosen)]
+    rows, who = rows[np.isin(who, actors)], who[np.isin(who, actors)]
     first = rows["ts"].to_numpy(dtype=np.int64) - _ahead(inputs)[who]
-    events = rows.assign(who=who, first_ns=first, last_ns=first + rows["length_ns"], in_call_ns=rows["dur"])
-    result: pd.DataFrame = events[list(names)].sort_values(["first_ns", "last_ns"], kind="stable", ignore_index=True)
-    return Waits(inputs, processors, result)
+    made = rows.assign(who=who, first_ns=first, last_ns=first + rows["length_ns"], in_call_ns=rows["dur"])
+    result: pd.DataFrame = made[list(columns)]
+    return result
 
 
 def _sleepers(inputs: Inputs, processors: Processors) -> Ints:
@@ -238,7 +251,9 @@ def _sleepers(inputs: Inputs, processors: Processors) -> Ints:
     busy = intervals.union(m.table.busy._replace(group=m.table.busy.group // len(edge_table.KINDS)))
     in_calls = intervals.length(busy, len(m.who))
     of_task = grouping.sums(inputs.of_who, np.maximum(lives.end - lives.start - in_calls, 0), len(inputs.tasks))
-    of_task -= np.maximum(processors.of_task, 0)
+    task = processors.task_of_process
+    computed = np.maximum(told(inputs, "utime_ns")[:, 0], 0)[task >= 0]
+    of_task -= grouping.sums(task[task >= 0], computed, len(inputs.tasks))
     functions = m.table.functions[m.table.functions["name"].isin(calls.LOCKS)]
     of_locks = inputs.of_who[functions["who"].to_numpy(dtype=np.int64)]
     of_task = of_task + grouping.sums(of_locks, functions["time_ns"].to_numpy(dtype=np.int64), len(inputs.tasks))
@@ -272,9 +287,10 @@ def _actors(inputs: Inputs, rows: pd.DataFrame) -> Ints:
     return np.array([known.get(key, -1) for key in zip(*columns, strict=True)], dtype=np.int64)
 
 
-def _of_part(part: Any) -> pd.DataFrame:
-    """The locks, sleeps and look-ups of a partition."""
+def _of_part(part: Any, names: Collection[str]) -> pd.DataFrame:
+    """The locks, sleeps and look-ups of a partition that have one of these names."""
     frame = part()
+    frame = frame[frame["name"].isin(names).to_numpy(dtype=np.bool_)]
     kinds = _native.time_kinds()
     name = frame["name"].astype(str)
     kind = name.map(kinds).fillna("")
