@@ -10,6 +10,7 @@ Invariants: a loop for a lock is none (waits.py has it). Sleeps between which a 
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from dataclasses import dataclass
 
@@ -17,13 +18,15 @@ import numpy as np
 
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.file_classes import SYSTEM_PATHS
-from tailrace.analyzer.insights.waits import LOCK, Waits
+from tailrace.analyzer.insights.waits import LOCK, SLEEP, Waits
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.types import Ints
 
 TRIES = 3
 """Looks at a path with a sleep after each, from which on they are a loop; and sleeps without looks: `SLEEPS`."""
 SLEEPS = 5
+KERNEL_PATHS = re.compile(r"/(proc|sys|dev(?!/shm/))(/|$)")
+"""Nobody makes these: what they tell is the kernel's."""
 ASLEEP = 0.5
 """Of the time from one look to the next one, from which on a sleep is what was between."""
 MOST_BETWEEN = 0.8
@@ -68,12 +71,14 @@ def loops(waits: Waits) -> list[Loop]:
 def _longest_look(waits: Waits, task: int, slept: Ints) -> Loop | None:
     rows = waits.events[(waits.task == task) & (waits.events["kind"] != LOCK).to_numpy()]
     rows = rows[(rows["path"] != "").to_numpy(dtype=np.bool_)]
+    is_sleep = (waits.events["kind"] == SLEEP).to_numpy(dtype=np.bool_) & (waits.task == task)
+    least = int(waits.events["each_ns"].to_numpy(dtype=np.int64)[is_sleep].min())
     ends = slept[:, 1].tolist()
     group = np.zeros(len(slept), dtype=np.int64)
     asleep = intervals.cover(intervals.make(group, slept[:, 0], slept[:, 1]), 1)
     best: Loop | None = None
     for path, mine in rows.groupby("path", sort=False):
-        if SYSTEM_PATHS.search(str(path)):
+        if SYSTEM_PATHS.search(str(path)) or KERNEL_PATHS.match(str(path)):
             continue
         at = mine["first_ns"].to_numpy(dtype=np.int64)
         # What follows the last look is its sleep, until that is over.
@@ -82,7 +87,8 @@ def _longest_look(waits: Waits, task: int, slept: Ints) -> Loop | None:
         high = np.append(at[1:], max(until, int(at[-1])))
         none = np.zeros(len(at), dtype=np.int64)
         slept_after = asleep.inside(none, at, high)
-        looped = np.flatnonzero((slept_after > 0) & (slept_after >= ASLEEP * (high - at)))
+        # Sleeps that share a line are taken to lie at its begin: what is shorter than one of them is none.
+        looped = np.flatnonzero((slept_after >= ASLEEP * least) & (slept_after >= ASLEEP * (high - at)))
         if len(looped) < TRIES:
             continue
         first, last = int(looped[0]), int(looped[-1])

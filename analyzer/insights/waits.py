@@ -50,7 +50,11 @@ _MAKES = frozenset(
     "open open64 openat openat64 fopen fopen64 mkdir mkdirat link linkat symlink symlinkat creat".split()
 )
 _REFUSED = (errno.EAGAIN, errno.EACCES)
-_COLUMNS = ["name", "path", "file", "ts", "dur", "span", "errno", "flags", "holder", "at_once", "host", "pid"]
+_COLUMNS = ["name", "path", "file", "ts", "dur", "span", "calls", "errno", "flags", "holder", "at_once", "host", "pid"]
+_EVENTS = (
+    *("who", "kind", "name", "path", "file", "first_ns", "last_ns", "in_call_ns", "each_ns"),
+    *("errno", "flags", "holder"),
+)
 LOCK, SLEEP = "lock", "sleep"
 _NONE = np.empty((0, 2), dtype=np.int64)
 
@@ -77,7 +81,8 @@ class LockWait:
 class Waits:
     """
     events: who (actor), kind (`LOCK`, `SLEEP`, "" of a look-up), name, path, file, first_ns, last_ns, in_call_ns (less
-        than their difference where it is several calls), errno (0: none), flags, holder (-1: none), by time.
+        than their difference where it is several calls), each_ns (of one call on average), errno (0: none), flags,
+        holder (-1: none), by time.
     """
 
     inputs: Inputs
@@ -222,8 +227,7 @@ def waits(inputs: Inputs, processors: Processors) -> Waits:
 
 def _read(inputs: Inputs, actors: Ints, names: Collection[str]) -> pd.DataFrame:
     """The events of actors with these names; columns of `Waits.events`."""
-    columns = ("who", "kind", "name", "path", "file", "first_ns", "last_ns", "in_call_ns", "errno", "flags", "holder")
-    none: pd.DataFrame = pd.DataFrame({name: np.empty(0, dtype=np.int64) for name in columns})
+    none: pd.DataFrame = pd.DataFrame({name: np.empty(0, dtype=np.int64) for name in _EVENTS})
     if inputs.run is None or not len(actors):
         return none
     where: dict[str, Any] = {
@@ -241,7 +245,7 @@ def _read(inputs: Inputs, actors: Ints, names: Collection[str]) -> pd.DataFrame:
     rows, who = rows[np.isin(who, actors)], who[np.isin(who, actors)]
     first = rows["ts"].to_numpy(dtype=np.int64) - _ahead(inputs)[who]
     made = rows.assign(who=who, first_ns=first, last_ns=first + rows["length_ns"], in_call_ns=rows["dur"])
-    result: pd.DataFrame = made[list(columns)]
+    result: pd.DataFrame = made[list(_EVENTS)]
     return result
 
 
@@ -307,6 +311,7 @@ def _of_part(part: Any, names: Collection[str]) -> pd.DataFrame:
         **plain,
         **numbers,
         errno=rows["errno"].fillna(0).astype(np.int64),
+        each_ns=rows["dur"] // rows["calls"].fillna(1).clip(lower=1).astype(np.int64),
         length_ns=rows["span"].fillna(rows["dur"]).astype(np.int64),
         kind=np.select([locked[rows.index], slept[rows.index]], [LOCK, SLEEP], ""),
     )
