@@ -59,15 +59,16 @@ class Processors:
         return np.where(low == high, high, -1)
 
     def used(self, rows: intervals.Intervals) -> float:
-        """The share of all processors that was used in a union of times (group 0), at most 1; each process is taken to
-        have used them evenly. 0 where nothing is known."""
+        """The share of all processors that was busy in a union of times (group 0), at most 1: that the run used, or that
+        its processes were ready for while others had them; each process is taken to have done both evenly. 0 where
+        nothing is known."""
         whole = int(intervals.length(rows, 1)[0]) * self.count
         if not whole:
             return 0.0
         lives = self.inputs.lives
         alone = np.zeros(len(lives.begun), dtype=np.int64)
         inside = intervals.cover(rows, 1).inside(alone, lives.begun, lives.over)
-        known = np.maximum(self.of_process, 0)
+        known = np.maximum(self.of_process, 0) + np.maximum(self.ready, 0)
         return min(float((known * (inside / np.maximum(lives.over - lives.begun, 1))).sum()) / whole, 1.0)
 
 

@@ -211,6 +211,20 @@ class TestHealthy:
         """A server's port, that its script waits for."""
         assert not {"polling", "sleep loop"} & set(kinds(stories.polling(maker="self")))
 
+    def test_looks_beside_a_sleep_or_at_what_the_kernel_tells_are_no_loop(self) -> None:
+        """Six looks within a moment, and then a line of many sleeps; and a loop that reads how much memory there is."""
+        story = Story()
+        where: dict[str, Any] = {"task": "use", "stage": "u", "pid": 1}
+        moment(story, 0, **where)
+        calls = {"calls": 100, "span": 90 * MS, "cat": "WAIT"}
+        story.event("usleep", at_ms=1, dur=80 * MS, **calls, **where)
+        for number in range(6):
+            story.event("stat", "/there", at_ms=20 + number / 100, **where)
+        moment(story, 100, **where)
+        used = processes((1, 99, "/bin/use"), used_ms=1)
+        assert "sleep loop" not in kinds(story.run(processes=used))
+        assert "/proc" not in told(stories.polling(maker="", at="/proc/meminfo"), "sleep loop").title
+
     @pytest.mark.parametrize("how", [{"works": True}, {"times": 4}])
     def test_sleeps_that_pace_work_or_are_few_are_no_loop(self, how: dict[str, Any]) -> None:
         assert "sleep loop" not in kinds(stories.sleep_loop(**how))
@@ -355,6 +369,13 @@ class TestTooFewWorkers:
 
     def test_tasks_that_are_submitted_one_by_one_waited_for_nobody(self) -> None:
         assert "limited concurrency" not in kinds(self.run(1, submitted=False))
+
+    def test_processors_that_other_programs_have_are_busy(self) -> None:
+        """Its process was ready for them and waited."""
+        run = self.run(1)
+        for name, ms in (("ready_ns", 700), ("ready_of_ns", 1)):
+            run.processes[name] = pd.array([ms * MS] * len(run.processes), dtype="Int64")
+        assert "limited concurrency" not in kinds(run)
 
     def test_busy_processors_gain_nothing_by_more_workers(self) -> None:
         assert "limited concurrency" not in kinds(self.run(780))
