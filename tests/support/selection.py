@@ -44,6 +44,7 @@ LONG = {
     "test_debians_packages_have_their_files_and_no_python": "builds the C++ side twice, as Debian's packages do",
     "test_debians_packages_record_what_their_own_test_runs": "builds the C++ side twice, as Debian's packages do",
     "test_lintian_finds_no_fault": "builds the C++ side twice, as Debian's packages do",
+    "test_most_workflows_are_told_their_cause_and_few_anything_else": "runs 45 workflows, for five minutes",
     "test_the_source_distribution_builds_in_a_fresh_environment_and_traces": "builds all in an environment of its own",
 }
 """Test -> why it takes minutes."""

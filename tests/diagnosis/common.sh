@@ -1,0 +1,22 @@
+# shellcheck shell=bash
+# What the cases share: each runs in an empty folder, makes its workflow, and traces it into ./run.
+#
+#   task STAGE TASK COMMAND...   a task of a script
+#   traced COMMAND...            the workflow
+#   python burn.py SECONDS       uses a processor for so long, and no more on a busy machine
+set -u
+export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
+task() {
+  local stage=$1 name=$2
+  shift 2
+  tailrace tag --stage "$stage" --task "$name" -- "$@"
+}
+export -f task
+traced() { timeout 200 tailrace run -q -o run -- "$@"; }
+cat > burn.py << 'P'
+import sys, time
+end = time.process_time() + float(sys.argv[1])
+while time.process_time() < end:
+    sum(range(10_000))
+P
+numbers() { seq "$1" | awk -v seed="$2" 'BEGIN { srand(seed) } { printf "%06d row %d\n", rand() * 999999, $1 }'; }
