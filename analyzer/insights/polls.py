@@ -11,15 +11,16 @@ Invariants: a loop for a lock is none (waits.py has it). Sleeps between which a 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.file_classes import SYSTEM_PATHS
 from tailrace.analyzer.insights.waits import LOCK, SLEEP, Waits
 from tailrace.analyzer.util import intervals
+from tailrace.analyzer.util.intervals import Cover
 from tailrace.analyzer.util.types import Ints
 
 TRIES = 3
@@ -29,6 +30,8 @@ KERNEL_PATHS = re.compile(r"/(proc|sys|dev(?!/shm/))(/|$)")
 """Nobody makes these: what they tell is the kernel's."""
 ASLEEP = 0.5
 """Of the time from one look to the next one, from which on a sleep is what was between."""
+MOST_PATHS = 64
+"""Of a task, between the looks at which it slept most, that are looked into."""
 MOST_BETWEEN = 0.8
 """Of the looks at a path, that a sleep follows before the next one."""
 
@@ -69,41 +72,46 @@ def loops(waits: Waits) -> list[Loop]:
 
 
 def _longest_look(waits: Waits, task: int, slept: Ints) -> Loop | None:
-    rows = waits.events[(waits.task == task) & (waits.events["kind"] != LOCK).to_numpy()]
-    rows = rows[(rows["path"] != "").to_numpy(dtype=np.bool_)]
-    is_sleep = (waits.events["kind"] == SLEEP).to_numpy(dtype=np.bool_) & (waits.task == task)
-    least = int(waits.events["each_ns"].to_numpy(dtype=np.int64)[is_sleep].min())
-    ends = slept[:, 1].tolist()
+    """The loop of a task over a path that was not there, or else over any, in which it slept longest."""
+    rows = waits.events.iloc[waits.of_task[task]]
+    least = int(rows["each_ns"][rows["kind"] == SLEEP].min())
+    rows = rows[((rows["path"] != "") & (rows["kind"] != LOCK)).to_numpy(dtype=np.bool_)]
     group = np.zeros(len(slept), dtype=np.int64)
     asleep = intervals.cover(intervals.make(group, slept[:, 0], slept[:, 1]), 1)
-    best: Loop | None = None
-    for path, mine in rows.groupby("path", sort=False):
-        if SYSTEM_PATHS.search(str(path)) or KERNEL_PATHS.match(str(path)):
-            continue
-        at = mine["first_ns"].to_numpy(dtype=np.int64)
-        # What follows the last look is its sleep, until that is over.
-        after = bisect_right(ends, int(at[-1]))
-        until = ends[after] if after < len(ends) else int(at[-1])
-        high = np.append(at[1:], max(until, int(at[-1])))
-        none = np.zeros(len(at), dtype=np.int64)
-        slept_after = asleep.inside(none, at, high)
-        # Sleeps that share a line are taken to lie at its begin: what is shorter than one of them is none.
-        looped = np.flatnonzero((slept_after >= ASLEEP * least) & (slept_after >= ASLEEP * (high - at)))
-        if len(looped) < TRIES:
-            continue
-        first, last = int(looped[0]), int(looped[-1])
-        if len(looped) < MOST_BETWEEN * (last - first + 1):
-            continue
-        absent = bool((mine["errno"].to_numpy()[first : last + 1] != 0).all())
-        low, until = int(at[first]), int(high[last])
-        times = intervals.intersect(slept, np.array([[low, until]], dtype=np.int64))
-        if _moved(waits, task, low, until):
-            continue
-        maker, made = _maker(waits, task, str(path), low, until, absent)
-        loop = Loop(task, str(path), len(looped), times, absent, maker, made)
-        if best is None or (loop.absent, loop.slept_ns) > (best.absent, best.slept_ns):
-            best = loop
-    return best
+    first = rows["first_ns"].to_numpy(dtype=np.int64)
+    before = asleep.inside(np.zeros(len(first), dtype=np.int64), np.zeros(len(first), dtype=np.int64), first)
+    by_path = rows.assign(before=before).groupby("path")["before"].agg(["size", "min", "max"])
+    by_path = by_path[by_path["size"] >= TRIES].assign(slept=lambda each: each["max"] - each["min"])
+    found = []
+    for path in by_path["slept"].nlargest(MOST_PATHS).index:
+        if not (SYSTEM_PATHS.search(str(path)) or KERNEL_PATHS.match(str(path))):
+            loop = _look(task, rows[(rows["path"] == path).to_numpy()], (slept, asleep), least)
+            found += [] if loop is None else [loop]
+    found.sort(key=lambda loop: (not loop.absent, -loop.slept_ns))
+    for loop in found:
+        low, high = int(loop.times[0, 0]), int(loop.times[-1, 1])
+        if not _moved(waits, task, low, high):
+            maker, made = _maker(waits, task, loop.path, low, high, loop.absent)
+            return replace(loop, maker=maker, made_ns=made)
+    return None
+
+
+def _look(task: int, rows: pd.DataFrame, sleeps: tuple[Ints, Cover], least: int) -> Loop | None:
+    """The loop of a task over a path by its looks at it. least: the shortest of its sleeps, ns."""
+    slept, asleep = sleeps
+    at = rows["first_ns"].to_numpy(dtype=np.int64)
+    # What follows the last look is its sleep, until that is over.
+    after = int(np.searchsorted(slept[:, 1], at[-1], side="right"))
+    until = np.append(at[1:], max(int(slept[after, 1]) if after < len(slept) else 0, int(at[-1])))
+    slept_after = asleep.inside(np.zeros(len(at), dtype=np.int64), at, until)
+    # Sleeps that share a line are taken to lie at its begin: what is shorter than one of them is none.
+    looped = np.flatnonzero((slept_after >= ASLEEP * least) & (slept_after >= ASLEEP * (until - at)))
+    if len(looped) < TRIES or len(looped) < MOST_BETWEEN * (looped[-1] - looped[0] + 1):
+        return None
+    first, last = int(looped[0]), int(looped[-1])
+    absent = bool((rows["errno"].to_numpy()[first : last + 1] != 0).all())
+    times = intervals.intersect(slept, np.array([[at[first], until[last]]], dtype=np.int64))
+    return Loop(task, str(rows["path"].iat[0]), len(looped), times, absent)
 
 
 def _blind(waits: Waits, task: int, slept: Ints) -> Loop | None:

@@ -59,9 +59,9 @@ class Processors:
         return np.where(low == high, high, -1)
 
     def used(self, rows: intervals.Intervals) -> float:
-        """The share of all processors that was busy in a union of times (group 0), at most 1: that the run used, or that
-        its processes were ready for while others had them; each process is taken to have done both evenly. 0 where
-        nothing is known."""
+        """The share of all processors that was busy in a union of times (group 0), at most 1: that the run used, or
+        that its processes were ready for while others had them; each process is taken to have done both evenly. 0
+        where nothing is known."""
         whole = int(intervals.length(rows, 1)[0]) * self.count
         if not whole:
             return 0.0

@@ -96,6 +96,13 @@ class Waits:
         return task
 
     @cached_property
+    def of_task(self) -> dict[int, Ints]:
+        """Task -> its events (positions), by time."""
+        order = np.argsort(self.task, kind="stable")
+        found, first = np.unique(self.task[order], return_index=True)
+        return dict(zip(found.tolist(), _cut(order, first), strict=True))
+
+    @cached_property
     def asleep(self) -> dict[int, Ints]:
         """Task -> when it did nothing but sleep, (n, 2)."""
         return self._alone((self.events["kind"] == SLEEP).to_numpy(dtype=np.bool_))
@@ -114,7 +121,7 @@ class Waits:
         in_calls = self._alone(waited)
         found = []
         for task in np.unique(self.task[waited | refused]).tolist():
-            mine = np.flatnonzero(tries & (self.task == task))
+            mine = self.of_task[task][tries[self.of_task[task]]]
             alone = (self.asleep.get(task, _NONE), in_calls.get(task, _NONE))
             for path, of_path in rows.iloc[mine].groupby("path", sort=False):
                 at = of_path.index.to_numpy(dtype=np.int64)
@@ -202,9 +209,9 @@ class Waits:
         out: dict[int, Ints] = {}
         used = self.processors.of_task
         spans = (inputs.tasks["end_ns"] - inputs.tasks["start_ns"]).to_numpy(dtype=np.int64)
-        for task in np.unique(alone.group).tolist():
-            mine = alone.group == task
-            times = np.column_stack((alone.start[mine], alone.end[mine]))
+        found, first = np.unique(alone.group, return_index=True)
+        every = np.column_stack((alone.start, alone.end))
+        for task, times in zip(found.tolist(), _cut(every, first), strict=True):
             # With several threads one may have waited while another one computed.
             slept = intervals.total(times)
             if slept + used[task] - spans[task] <= slept / 2:
@@ -320,6 +327,11 @@ def _of_part(part: Any, names: Collection[str]) -> pd.DataFrame:
 
 def _of_tasks(rows: Intervals, of_who: Ints) -> Intervals:
     return intervals.union(rows._replace(group=of_who[rows.group]))
+
+
+def _cut(rows: Ints, first: Ints) -> list[Ints]:
+    """Rows cut where each group begins."""
+    return np.split(rows, first[1:]) if len(first) else []
 
 
 def _both(one: Intervals, other: Intervals) -> Intervals:
