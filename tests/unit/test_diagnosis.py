@@ -190,6 +190,18 @@ class TestHealthy:
         story.read("/w/cache/norm", 0, 8192, task="use", stage="u")
         assert "undeclared input" not in kinds(story.run(**declared(("a", "use", "future"))))
 
+    def test_the_starts_of_programs_are_no_gaps_of_their_script(self) -> None:
+        """Twenty programs, each 30 ms after the one before; or a task that a manager starts so."""
+        found = {}
+        for managed in (False, True):
+            story = Story()
+            for n in range(20):
+                reads = f"/f{n - 1}" if n else ""
+                task(story, f"a{n}", 40 * n, 40 * n + 10, reads=reads, writes=f"/f{n}", io=0.1, pid=n + 1)
+            tables = declared(*((f"a{n}", f"a{n + 1}", "file") for n in range(19))) if managed else {}
+            found[managed] = "critical path gaps" in kinds(story.run(**tables))
+        assert found == {False: False, True: True}
+
     def test_a_background_process_that_ends_with_its_task(self) -> None:
         assert "outliving processes" not in kinds(stories.outliving_processes(healthy=True))
 

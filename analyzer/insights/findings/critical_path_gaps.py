@@ -14,7 +14,8 @@ from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import time_text
 
 LEAST_MS = Threshold(50, "ms in all")
-"""About what the start of one interpreter takes: in a run of a few programs that is all the gap there is."""
+"""About what the start of one interpreter takes: in a run of a few programs that is all the gap there is. Where no
+manager starts the tasks, a shorter gap is the start of the next program, however many there are."""
 
 UNMANAGED = (
     "Look at what the script that starts the programs does in between (sleeping, waiting, computing of its own), start"
@@ -37,7 +38,8 @@ RETRY = "Mend what made the try fail, or have the workflow manager wait for less
 
 def find(found: Analyses) -> Iterator[Match]:
     """The gaps of the path, as one match."""
-    gap, makespan = found.critical.parts["gap"], found.inputs.makespan_ns
+    gaps, makespan = found.critical.path["gap"].to_numpy(dtype=np.int64), found.inputs.makespan_ns
+    gap = int(gaps.sum() if found.inputs.managed else gaps[gaps >= LEAST_MS.value * 1e6].sum())
     if not LEAST.reached(gap, makespan) or gap < LEAST_MS.value * 1e6:
         return
     longest = int(found.critical.path["gap"].max())
@@ -117,8 +119,9 @@ RULE = Rule(
     definition=(
         "The part of the makespan between what a task on the critical path was given last and its first call: queue,"
         " scheduling, start-up of interpreters, and what a task computes before its first call. It may be the time of"
-        " tasks without a recorded call, which are on no path. Start-up before the first task and the stop after the"
-        " last one are no gaps."
+        " tasks without a recorded call, which are on no path. Where no manager starts the tasks, gaps of less than"
+        f" {LEAST_MS.value:g} ms are the start of programs, and don't count. Start-up before the first task and the"
+        " stop after the last one are no gaps."
     ),
     advice="Keep workers running between stages, submit tasks earlier, or make tasks fewer and longer.",
     source="Yang and Miller 1988 (critical path of parallel programs)",
