@@ -97,7 +97,7 @@ def _time(profile: TaskProfile) -> None:
     )
     for kind, ns in profile.calls_ns.items():
         calls = profile.calls.get(kind, 0)
-        if ns or (calls and kind != "wait"):
+        if ns or calls:
             what = f", in {count_text(calls, 'call')}" if calls else ""
             put(f"{time_text(ns):>9}  {CALL_KINDS[kind]}{what}", 2)
     moved = f"{bytes_text(profile.read_bytes)} read, {bytes_text(profile.written_bytes)} written"
@@ -123,8 +123,15 @@ CALL_KINDS = {
     "read": "reading files",
     "write": "writing files",
     "metadata": "opening, looking up and changing names",
-    "stream": "on pipes and sockets",
-    "wait": "waiting for processes outside of it",
+    "flush": "flushing files to disk",
+    "lock": "waiting for locks",
+    "socket": "waiting on sockets",
+    "sleep": "sleeping",
+    "polling": "polling",
+    "pipe": "waiting on pipes",
+    "thread": "waiting for its own threads",
+    "signal": "waiting for signals",
+    "child": "waiting for processes outside of it",
     "computing": "computing",
 }
 _BYTES = ("read_bytes", "written_bytes")

@@ -23,7 +23,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges.edge_table import KINDS, READ, STREAM_TYPES, EdgeTable
+from tailrace.analyzer.edges.edge_table import READ, STREAM_TYPES, EdgeTable, owners_and_kinds
 from tailrace.analyzer.store import processes
 from tailrace.analyzer.store.processes import Process
 from tailrace.analyzer.util.types import Ints
@@ -114,12 +114,13 @@ def align_processes(table: EdgeTable, ahead: Mapping[Process, int]) -> EdgeTable
 
 def _moved(table: EdgeTable, of_who: Ints) -> EdgeTable:
     moved = {}
-    for name in ("bursts", "counts", "facts", "cuts"):
+    for name in ("bursts", "counts", "threads", "facts", "cuts"):
         rows = getattr(table, name)
         by = of_who[rows["who"].to_numpy()]
         moved[name] = rows.assign(first_ns=rows["first_ns"] - by, last_ns=rows["last_ns"] - by)
     of_burst = of_who[table.bursts["who"].to_numpy()][table.times.group]
-    of_busy = of_who[table.busy.group // len(KINDS)]
+    calls = table.thread_calls
+    of_call = of_who[table.threads["who"].to_numpy(dtype=np.int64)[owners_and_kinds(calls)[0]]]
     return replace(
         table,
         **moved,
@@ -127,5 +128,5 @@ def _moved(table: EdgeTable, of_who: Ints) -> EdgeTable:
             ns=table.process_events["ns"] - of_who[table.process_events["who"].to_numpy()]
         ),
         times=table.times._replace(start=table.times.start - of_burst, end=table.times.end - of_burst),
-        busy=table.busy._replace(start=table.busy.start - of_busy, end=table.busy.end - of_busy),
+        thread_calls=calls._replace(start=calls.start - of_call, end=calls.end - of_call),
     )

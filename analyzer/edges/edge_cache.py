@@ -65,7 +65,7 @@ def _load(catalogue: Catalogue) -> tuple[EdgeTable | None, dict[str, int]]:
             return None, {}
         # Any, since mypy gives all keywords of a dictionary one type.
         made: dict[str, Any] = {field.name: _read(parts[field.name]) for field in dataclasses.fields(EdgeTable)}
-        for name in ("extents", "times", "busy"):
+        for name in ("extents", "times", "thread_calls"):
             made[name] = Intervals(*(made[name][column].to_numpy() for column in Intervals._fields))
     except (KeyError, OSError, TypeError, ValueError, pa.ArrowException):
         return None, {}

@@ -9,16 +9,16 @@ A `Partial` holds long integer tables; its size is bounded by the numbers of act
     bursts   (who, file, direction, burst): an access burst, between two pauses; first, last, `BURST_SUMS`,
              `BURST_ORDER`
     extents  (burst, start, end): which bytes of the file, as a union; `times` likewise: when, in ns since the epoch
-    busy     (who, kind, start, end): when the actor was inside calls of a kind (`KINDS`)
-    counts   (who, kind): calls and bytes, including those of unknown files; buffered_calls: on the C library's
-             streams, of which most stay in the process
+    thread_calls  (row of threads, kind, start, end): when the thread was inside calls of a kind (`KINDS`)
+    counts   (who, kind): calls (`CALLS`) and bytes, including those of unknown files; buffered_calls: on the C
+             library's streams, of which most stay in the process
     patterns (who, file, direction): `PATTERN_HOWS`: in which order of offsets its calls came, and how they lie to the
              file's blocks
     sizes    (who, file, direction, bits): calls that moved a number of bytes of so many binary digits
     functions  (who, kind, cat, name): calls, failed, bytes, time_ns (sum over the calls), also those of upper layers
     lengths  (kind, cat, name, range): calls of the whole run that moved bytes, by how many each moved, in ranges
              narrower than a hundredth, with the least and the most in each; range -1: not known, of totals
-    threads  (who, tid): which threads made calls
+    threads  (who, tid): which threads made calls; first, last, and the kernel's account (`ACCOUNT`)
     facts    (who, file, what): create, new (certainly by this call), nameless (O_TMPFILE), unlink, rename, link, append
              (opened with O_APPEND), each call by itself, missed (a .pyc that did not exist); begin of the first, end of
              the last
@@ -37,8 +37,9 @@ pauses to assign each read to its version. 16 per key are enough for that and do
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -66,10 +67,23 @@ MAX_CUTS = 64
 MAX_BUSY = 2048
 """Time intervals kept for one actor and kind of call; past it I/O times are upper bounds."""
 
-READ, WRITE, META, STREAM, WAIT = 0, 1, 2, 3, 4
-KINDS = ("read", "write", "metadata", "stream", "wait")
-"""The kinds of a call's time. Calls on pipes and sockets (`stream`) wait for the other end, `wait` waits for a child:
-neither is I/O time."""
+CALLS = ("read", "write", "metadata", "stream")
+"""What a call does, the kinds of `counts`, `functions` and `lengths`. stream: on a pipe or socket; metadata: on a file,
+but to read or write it."""
+READ, WRITE, META, STREAM = range(len(CALLS))
+KINDS = (
+    *("read", "write", "metadata", "flush", "lock", "socket"),
+    *("sleep", "polling", "pipe", "thread", "signal", "child"),
+)
+"""What the time in a call is (core/native/accesses.h). lock: of a file; polling: until one of several descriptors is
+ready, or one that is no pipe and no socket; thread: for a condition, a semaphore or another thread; child: for a
+process's end. The first three have the codes of `CALLS`."""
+FLUSH, LOCK, SOCKET, SLEEP, POLLING, PIPE, THREAD, SIGNAL, CHILD = range(META + 1, len(KINDS))
+FILES = (READ, WRITE, META, FLUSH)
+"""I/O time: on files. All others wait for somebody or something."""
+STREAMS = (SOCKET, PIPE)
+TIMES = {READ: (READ,), WRITE: (WRITE,), META: (META, FLUSH, LOCK), STREAM: STREAMS}
+"""The kinds of time of each of `CALLS`."""
 
 STREAM_TYPES = frozenset({"fifo", "sock", "anon"})
 
@@ -103,6 +117,13 @@ PATTERN_HOWS: dict[str, np.ufunc] = {
 not one number, its calls are not placed by one."""
 FUNCTION = ["kind", "cat", "name"]
 FUNCTION_SUMS = ["calls", "failed", "bytes", "time_ns"]
+ACCOUNT: dict[str, np.ufunc] = {
+    **dict.fromkeys(("life_run_ns", "life_ready_ns"), np.maximum),
+    **dict.fromkeys(("span_run_ns", "span_ready_ns", "begun", "ended", "unready"), np.add),
+}
+"""What the kernel says of a thread, and how its numbers are combined. life: on a processor, and ready, from its begin
+to its end, -1 where that is not known; span: the same while it was in a context that it entered and left, `begun` and
+`ended` times, `unready` of them without the second number."""
 LENGTH_SUMS: dict[str, np.ufunc] = {"calls": np.add, "least": np.minimum, "most": np.maximum}
 
 
@@ -117,7 +138,7 @@ class Partial(Tabular):
     bursts: pd.DataFrame
     extents: Intervals
     times: Intervals
-    busy: Intervals
+    thread_calls: Intervals
     counts: pd.DataFrame
     patterns: pd.DataFrame
     sizes: pd.DataFrame
@@ -128,9 +149,51 @@ class Partial(Tabular):
     cuts: pd.DataFrame
     process_events: pd.DataFrame
 
+    @cached_property
+    def busy(self) -> Intervals:
+        """When each actor was inside calls of each kind, by `keyed`: the union over its threads."""
+        thread, kind = owners_and_kinds(self.thread_calls)
+        rows = self.thread_calls._replace(group=keyed(self.threads["who"].to_numpy(dtype=np.int64)[thread], kind))
+        alone = bool((np.diff(self.threads["who"].to_numpy()) > 0).all())
+        return rows if alone else intervals.union(rows)
+
 
 EdgeTable = Partial
 """A Partial that covers the whole run."""
+
+
+# --- time in calls ---------------------------------------------------------------------------------------------------
+
+
+def keyed(owner: Ints, kind: Ints | int) -> Ints:
+    """The groups of intervals that say when an owner (an actor, a task, a thread) was inside calls of a kind."""
+    return owner * len(KINDS) + kind
+
+
+def owners_and_kinds(busy: Intervals) -> tuple[Ints, Ints]:
+    """The owner and the kind of each row, of which `keyed` made the group."""
+    return busy.group // len(KINDS), busy.group % len(KINDS)
+
+
+def spent(busy: Intervals, kinds: Collection[int] | None = None, of: Ints | None = None) -> Intervals:
+    """When each owner was inside calls of these kinds (None: of any), united; by owner, or by of[owner] where that is
+    not negative."""
+    owner, kind = owners_and_kinds(busy)
+    owner = owner if of is None else of[owner]
+    keep = owner >= 0 if kinds is None else (owner >= 0) & np.isin(kind, [*kinds])
+    return intervals.union(Intervals(owner[keep], *(column[keep] for column in busy[1:])))
+
+
+def regrouped(busy: Intervals, of: Ints) -> Intervals:
+    """When each of[owner] that is not negative was inside calls of each kind, united, by `keyed`."""
+    owner, kind = owners_and_kinds(busy)
+    keep = of[owner] >= 0
+    return intervals.union(Intervals(keyed(of[owner], kind)[keep], *(column[keep] for column in busy[1:])))
+
+
+def by_kind(busy: Intervals, owners: int) -> Ints:
+    """For how long each owner was inside calls of each kind, ns: a row an owner, a column a kind."""
+    return intervals.length(busy, owners * len(KINDS)).reshape(owners, len(KINDS))
 
 
 # --- combining -------------------------------------------------------------------------------------------------------
@@ -158,7 +221,7 @@ def combine(parts: Sequence[Partial]) -> Partial:
     all_files = pd.concat([p.files for p in parts], ignore_index=True)
     file_codes, names = pd.factorize(all_files["file"])
     ftype = _types(file_codes, all_files["ftype"].to_numpy(), len(names))
-    aliases, edges, counts, facts, cuts, process_events, busy = [], [], [], [], [], [], []
+    aliases, edges, counts, facts, cuts, process_events = [], [], [], [], [], []
     patterns: list[pd.DataFrame] = []
     sizes: list[pd.DataFrame] = []
     functions, threads = [], []
@@ -171,14 +234,13 @@ def combine(parts: Sequence[Partial]) -> Partial:
         for mine, theirs in ((p.patterns, patterns), (p.sizes, sizes)):
             theirs.append(mine.assign(who=w[mine["who"].to_numpy()], file=f[mine["file"].to_numpy()]))
         functions.append(p.functions.assign(who=w[p.functions["who"].to_numpy()]))
-        threads.append(p.threads.assign(who=w[p.threads["who"].to_numpy()]))
+        own = p.threads.assign(who=w[p.threads["who"].to_numpy()])
         facts.append(
             p.facts.assign(who=w[p.facts["who"].to_numpy()], file=np.append(f, -1)[p.facts["file"].to_numpy()])
         )
         cuts.append(p.cuts.assign(who=w[p.cuts["who"].to_numpy()], file=f[p.cuts["file"].to_numpy()]))
         process_events.append(p.process_events.assign(who=w[p.process_events["who"].to_numpy()]))
-        of_kind = np.add.outer(w * len(KINDS), np.arange(len(KINDS))).ravel()
-        busy.append(p.busy._replace(group=of_kind[p.busy.group]))
+        threads.append(own)
         who_at, file_at = who_at + len(p.who), file_at + len(p.files)
     bursts, extents, times = edges_of(_native.fold_bursts(edges, len(who), limits()))
     return Partial(
@@ -188,7 +250,7 @@ def combine(parts: Sequence[Partial]) -> Partial:
         bursts=bursts,
         extents=extents,
         times=times,
-        busy=intervals.cap(busy, MAX_BUSY)[0],
+        thread_calls=intervals.cap(_recoded(parts, threads), MAX_BUSY)[0],
         counts=sum_counts(pd.concat(counts, ignore_index=True)),
         patterns=summed(pd.concat(patterns, ignore_index=True), BURST_KEY, PATTERN_HOWS),
         sizes=summed(pd.concat(sizes, ignore_index=True), [*BURST_KEY, "bits"], {"calls": np.add}),
@@ -196,11 +258,23 @@ def combine(parts: Sequence[Partial]) -> Partial:
             pd.concat(functions, ignore_index=True), ["who", *FUNCTION], dict.fromkeys(FUNCTION_SUMS, np.add)
         ),
         lengths=summed(pd.concat([p.lengths for p in parts], ignore_index=True), [*FUNCTION, "range"], LENGTH_SUMS),
-        threads=summed(pd.concat(threads, ignore_index=True), ["who", "tid"], {}),
+        threads=sum_threads(pd.concat(threads, ignore_index=True)),
         facts=sum_facts(pd.concat(facts, ignore_index=True)),
         cuts=sum_cuts(pd.concat(cuts, ignore_index=True)),
         process_events=pd.concat(process_events, ignore_index=True),
     )
+
+
+def _recoded(parts: Sequence[Partial], threads: Sequence[pd.DataFrame]) -> list[Intervals]:
+    """The parts' `thread_calls` by the rows of the threads of all of them, as `sum_threads` gives these."""
+    key = grouping.pack(*(np.concatenate([own[name].to_numpy() for own in threads]) for name in THREAD_KEY))
+    code = grouping.groups(key).numbers()
+    out, at = [], 0
+    for part, own in zip(parts, threads, strict=True):
+        thread, kind = owners_and_kinds(part.thread_calls)
+        out.append(part.thread_calls._replace(group=keyed(code[at + thread], kind)))
+        at += len(own)
+    return out
 
 
 def _types(code: Ints, ftype: Objects, files: int) -> Objects:
@@ -243,6 +317,14 @@ def summed(rows: pd.DataFrame, key: Sequence[str], hows: Mapping[str, np.ufunc])
     made = {name: groups.first(rows[name].to_numpy()) for name in key}
     made.update({name: groups.reduce(how, rows[name].to_numpy()) for name, how in hows.items()})
     return grouping.frame(made)
+
+
+THREAD_KEY = ["who", "tid"]
+
+
+def sum_threads(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row for each (who, tid): first and last time, `ACCOUNT`."""
+    return summed(rows, THREAD_KEY, {**SPAN, **ACCOUNT})
 
 
 SPAN = {"first_ns": np.minimum, "last_ns": np.maximum}

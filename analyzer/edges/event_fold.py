@@ -52,8 +52,13 @@ def _meanings() -> dict[str, dict[str, int]]:
             **{name: names[hook] for name, hook in SYNONYMS.items()},
             **{name: names.get(name, 0) | bit["seeks"] for name in SEEKS},
         },
-        "cat": {**others, **categories},
-        "ftype": {**dict.fromkeys(STREAM_TYPES, bit["stream"]), "reg": bit["regular"]},
+        "cat": {**others, **categories, "SOCKET": categories["SOCKET"] | bit["socket"]},
+        "ftype": {
+            **dict.fromkeys(STREAM_TYPES, bit["stream"]),
+            "fifo": bit["stream"] | bit["channel"],
+            "sock": bit["stream"] | bit["channel"] | bit["socket"],
+            "reg": bit["regular"],
+        },
         "dir": {"r": bit["reads"], "w": bit["writes"], "rw": bit["reads"] | bit["writes"]},
     }
 
@@ -80,8 +85,8 @@ TEXTS = (
 )
 NUMBERS = {
     **dict.fromkeys(("ts", "dur", "size", "count", "ret", "errno", "flags", "prot", "followed"), 0),
-    **dict.fromkeys(("placed", "unaligned", "blksize", "ahead"), 0),
-    **dict.fromkeys(("pid", "tid", "offset", "offset2", "span", "last"), -1),
+    **dict.fromkeys(("placed", "unaligned", "blksize", "ahead", "at_once"), 0),
+    **dict.fromkeys(("pid", "tid", "offset", "offset2", "span", "last", "run_ns", "ready_ns"), -1),
     "calls": 1,
 }
 """The columns of numbers, with the value for null."""
@@ -89,7 +94,7 @@ POSSIBLE = {
     "ts": (0, 2**62),
     "dur": (0, 2**60),
     **dict.fromkeys(("offset", "offset2"), (-1, 2**62)),
-    **dict.fromkeys(("span", "last"), (-1, 2**60)),
+    **dict.fromkeys(("span", "last", "run_ns", "ready_ns"), (-1, 2**60)),
     **dict.fromkeys(("size", "count"), (0, 2**50)),
     **dict.fromkeys(("calls", "followed", "placed", "unaligned"), (0, 2**31)),
     "blksize": (0, 2**40),
@@ -159,13 +164,13 @@ def chunk(frame: pd.DataFrame, limits: tuple[int, int, int, int] | None = None) 
         bursts=bursts,
         extents=extents,
         times=times,
-        busy=Intervals(*found["busy"]),
+        thread_calls=Intervals(*found["busy"]),
         counts=grouping.frame(found["counts"]),
         patterns=grouping.frame(found["patterns"]),
         sizes=grouping.frame(found["sizes"]),
         functions=_named(found["functions"], text),
         lengths=_named(found["lengths"], text),
-        threads=grouping.frame(found["threads"]),
+        threads=_threads(events, grouping.frame(found["threads"]), notes["account"]),
         facts=_facts(events, notes),
         cuts=_cuts(events, notes["size"]),
         process_events=_process_events(events, notes),
@@ -193,6 +198,26 @@ def _actors(events: Batch, rows: Ints) -> pd.DataFrame:
     """The actors, by the first row of each."""
     texts = {name: events.text[name].at(rows) for name in WHO if name in events.text}
     return grouping.frame({name: texts[name] if name in texts else events.number[name][rows] for name in WHO})
+
+
+def _threads(events: Batch, rows: pd.DataFrame, noted: Noted) -> pd.DataFrame:
+    """The threads with the kernel's accounts of them (`edge_table.ACCOUNT`)."""
+    told = {name: np.full(len(rows), -1 if name.startswith("life") else 0) for name in edge_table.ACCOUNT}
+    if len(noted.row):
+        tid, run, ready = (events.number[name][noted.row] for name in ("tid", "run_ns", "ready_ns"))
+        names = events.text["name"]
+        what = names.texts[names.code[noted.row]]
+        place = pd.MultiIndex.from_frame(rows[["who", "tid"]]).get_indexer(pd.MultiIndex.from_arrays([noted.who, tid]))
+        whole, begins, ends = (what == name for name in ("thread", "enter", "leave"))
+        np.maximum.at(told["life_run_ns"], place[whole], run[whole])
+        np.maximum.at(told["life_ready_ns"], place[whole], ready[whole])
+        for name, pick, sign in (("begun", begins, -1), ("ended", ends, 1)):
+            np.add.at(told[name], place[pick], 1)
+            np.add.at(told["unready"], place[pick], ready[pick] < 0)
+            np.add.at(told["span_run_ns"], place[pick], sign * run[pick])
+            np.add.at(told["span_ready_ns"], place[pick], sign * np.maximum(ready[pick], 0))
+    accounted: pd.DataFrame = rows.assign(**told)
+    return accounted
 
 
 class Noted(NamedTuple):

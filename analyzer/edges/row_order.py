@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges.edge_table import KINDS, EdgeTable
+from tailrace.analyzer.edges.edge_table import THREAD_KEY, EdgeTable, keyed, owners_and_kinds
 from tailrace.analyzer.util import grouping
 from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.types import Array, Ints, Objects
@@ -32,7 +32,6 @@ _KEYS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "sizes": (("who", "file", "dir", "bits"), ()),
     "functions": (("who", "kind"), ("cat", "name")),
     "lengths": (("kind", "range"), ("cat", "name")),
-    "threads": (("who", "tid"), ()),
     "facts": (("who", "file", "first_ns", "last_ns"), ("what", "path", "path2")),
     "cuts": (("who", "file", "last_ns", "first_ns", "start", "end"), ("what",)),
     "process_events": (("who", "ns", "pid"), ("what",)),
@@ -50,7 +49,7 @@ def ordered(table: EdgeTable) -> EdgeTable:
         table = _with_files(table, files)
     # Any, since mypy gives all keywords of a dictionary one type.
     rows: dict[str, Any] = {name: _sorted(getattr(table, name), *keys) for name, keys in _KEYS.items()}
-    return _with_bursts(replace(table, **rows))
+    return _with_bursts(_with_threads(replace(table, **rows)))
 
 
 def _actors(table: EdgeTable) -> Ints | None:
@@ -121,9 +120,16 @@ def _with_actors(table: EdgeTable, at: Ints) -> EdgeTable:
     place = _places(at)
     tables = ("bursts", "counts", "patterns", "sizes", "functions", "threads", "facts", "cuts", "process_events")
     coded = {name: rows.assign(who=place[rows["who"].to_numpy()]) for name in tables for rows in [getattr(table, name)]}
-    kinds = len(KINDS)
-    group = place[table.busy.group // kinds] * kinds + table.busy.group % kinds
-    return replace(table, **coded, who=_taken(table.who, at), busy=_grouped(table.busy, group))
+    return replace(table, **coded, who=_taken(table.who, at))
+
+
+def _with_threads(table: EdgeTable) -> EdgeTable:
+    at = order([table.threads[name].to_numpy() for name in THREAD_KEY])
+    if at is None:
+        return table
+    thread, kind = owners_and_kinds(table.thread_calls)
+    calls = _grouped(table.thread_calls, keyed(_places(at)[thread], kind))
+    return replace(table, threads=_taken(table.threads, at), thread_calls=calls)
 
 
 def _with_files(table: EdgeTable, at: Ints) -> EdgeTable:

@@ -24,6 +24,7 @@ from tailrace.analyzer.edges import edge_table, event_fold, file_classes
 from tailrace.analyzer.insights import access_patterns
 from tailrace.analyzer.insights.inputs import FLOOR_BYTES, Inputs
 from tailrace.analyzer.insights.start_ups import SOFTWARE, StartUps
+from tailrace.analyzer.model import stages
 from tailrace.analyzer.model.calls import LOCKS
 from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.intervals import Intervals
@@ -131,7 +132,7 @@ def _uses(inputs: Inputs) -> tuple[pd.DataFrame, Intervals]:
 def _buffered(inputs: Inputs, uses: pd.DataFrame) -> Ints:
     """The calls on the C library's streams of each use's actor in its direction, on whichever files."""
     counts = inputs.m.table.counts
-    buffered = np.zeros((len(inputs.m.who), len(edge_table.KINDS)), dtype=np.int64)
+    buffered = np.zeros((len(inputs.m.who), len(edge_table.CALLS)), dtype=np.int64)
     np.add.at(buffered, (counts["who"].to_numpy(), counts["kind"].to_numpy()), counts["buffered_calls"].to_numpy())
     of_use: Ints = buffered[uses["who"].to_numpy(), uses["dir"].to_numpy()]
     return of_use
@@ -166,7 +167,7 @@ def _by_stage(inputs: Inputs, uses: pd.DataFrame, times: Intervals, keep: Bools)
         table.append(
             {
                 "stage": str(inputs.stages["stage"].iat[int(stage)]),
-                "direction": edge_table.KINDS[int(direction)],
+                "direction": edge_table.CALLS[int(direction)],
                 "files": int(mine["file"].nunique()),
                 "calls": calls,
                 "bytes": moved,
@@ -208,11 +209,7 @@ def _metadata(inputs: Inputs, loads: StartUps, keep: Bools) -> tuple[pd.DataFram
         for rows in [m.table.counts[(m.table.counts["kind"] == kind) & keep[m.table.counts["who"].to_numpy()]]]
     }
     data_calls = calls[edge_table.READ] + calls[edge_table.WRITE]
-    kinds = len(edge_table.KINDS)
-    busy = m.table.busy
-    who = busy.group // kinds
-    meta = np.where((busy.group % kinds == edge_table.META) & keep[who], group_of_who[who], -1)
-    times = intervals.union(_of(busy._replace(group=np.arange(len(busy.group))), meta))
+    times = edge_table.spent(m.table.busy, stages.NAMES, np.where(keep, group_of_who, -1))
     others, share = _without(inputs, np.where(keep, group_of_who, -1), len(first))
     lengths = intervals.length(times, len(first)) * share
     lengths = (lengths * _after_start_up(inputs, loads, np.where(keep, group_of_who, -1), len(first))).astype(np.int64)
@@ -269,7 +266,7 @@ def _loading(inputs: Inputs, group: Ints, names: Ints) -> Bools:
 
 def _after_start_up(inputs: Inputs, loads: StartUps, group: Ints, count: int) -> Floats:
     """By group: the share of the time in metadata calls that is not in start-ups."""
-    loading, ever = loads.in_calls(inputs.m, (edge_table.META,))
+    loading, ever = loads.in_calls(inputs.m, stages.NAMES)
     mine = group >= 0
     whole, part = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
     np.add.at(whole, group[mine], ever[mine])

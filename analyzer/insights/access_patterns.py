@@ -32,6 +32,7 @@ import pandas as pd
 
 from tailrace.analyzer.edges import edge_table, file_classes
 from tailrace.analyzer.insights.inputs import Inputs
+from tailrace.analyzer.model import stages
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.intervals import Intervals
@@ -159,7 +160,7 @@ def _data(inputs: Inputs, group: Ints, names: Objects, keep: Bools, by_file: boo
     place, keys = _numbered(of_burst[moved])
     count = len(keys)
     out: pd.DataFrame = pd.DataFrame(
-        {"group": names[keys // 2], "direction": np.array(edge_table.KINDS[:2], dtype=object)[keys % 2]}
+        {"group": names[keys // 2], "direction": np.array(edge_table.CALLS[:2], dtype=object)[keys % 2]}
     )
     out["files"] = pd.Series(file[moved]).groupby(place).nunique().to_numpy() if count else 0
     out["calls"], out["bytes"] = (_sums(place, bursts[name].to_numpy()[moved], count) for name in ("calls", "bytes"))
@@ -330,7 +331,7 @@ def unused_opens(inputs: Inputs) -> pd.DataFrame:
 
 def _metadata(inputs: Inputs, group: Ints, names: Objects) -> pd.DataFrame:
     m, count = inputs.m, len(names)
-    counts, kinds = m.table.counts, len(edge_table.KINDS)
+    counts = m.table.counts
     of_row, kind = group[counts["who"].to_numpy()], counts["kind"].to_numpy()
     out: pd.DataFrame = pd.DataFrame({"group": names})
     calls = counts["calls"].to_numpy()
@@ -340,11 +341,7 @@ def _metadata(inputs: Inputs, group: Ints, names: Objects) -> pd.DataFrame:
     of_pair = group[pairs["who"].to_numpy()]
     distinct = pd.DataFrame({"group": of_pair, "file": pairs["file"].to_numpy()})[of_pair >= 0].drop_duplicates()
     out["files"] = np.bincount(distinct["group"].to_numpy(dtype=np.int64), minlength=count)
-    busy = m.table.busy
-    times = regrouped(
-        busy, np.where(np.arange(len(group) * kinds) % kinds == edge_table.META, np.repeat(group, kinds), -1)
-    )
-    out["time_ns"] = intervals.length(intervals.union(times), count)
+    out["time_ns"] = stages.covered(m, group, stages.NAMES, count)
     first, last = np.full(count, np.iinfo(np.int64).max), np.zeros(count, dtype=np.int64)
     mine = of_row >= 0
     np.minimum.at(first, of_row[mine], counts["first_ns"].to_numpy()[mine])
@@ -438,12 +435,13 @@ def _balance(inputs: Inputs, group: Ints, names: Objects, by: str) -> pd.DataFra
 
 def member_figures(inputs: Inputs) -> dict[str, Ints]:
     """bytes and time_ns (in reads, writes and metadata calls, summed over kinds) of each actor."""
-    m, kinds = inputs.m, len(edge_table.KINDS)
+    m = inputs.m
     who = m.table.counts["who"].to_numpy()
     moved = (m.table.counts["read_bytes"] + m.table.counts["written_bytes"]).to_numpy()
     files = np.where((m.table.counts["kind"] <= edge_table.META).to_numpy(), who, -1)
     busy = m.table.busy
-    times = np.where(busy.group % kinds <= edge_table.META, busy.group // kinds, -1)
+    owner, kind = edge_table.owners_and_kinds(busy)
+    times = np.where(np.isin(kind, edge_table.FILES), owner, -1)
     return {"bytes": _sums(files, moved, len(m.who)), "time_ns": _sums(times, busy.weight, len(m.who))}
 
 

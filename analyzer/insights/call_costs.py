@@ -23,7 +23,6 @@ from tailrace.analyzer.insights import access_patterns
 from tailrace.analyzer.insights.access_costs import LARGE_BYTES
 from tailrace.analyzer.insights.inputs import FLOOR_BYTES, Inputs
 from tailrace.analyzer.util import grouping, intervals
-from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.types import Bools, Ints
 
 UNALIGNED_SHARE = 0.1
@@ -342,14 +341,10 @@ def _wall(inputs: Inputs, rows: pd.DataFrame, group: Ints, kinds: Sequence[int])
 
 
 def _busy(inputs: Inputs, actors: Bools, kinds: Sequence[int]) -> int:
-    """For how long at least one of these actors was inside a call of these kinds, ns."""
-    busy, count = inputs.m.table.busy, len(edge_table.KINDS)
-    return _united(busy, actors[busy.group // count] & np.isin(busy.group % count, kinds))
-
-
-def _united(rows: Intervals, keep: Bools) -> int:
-    group = np.zeros(int(keep.sum()), dtype=np.int64)
-    return int(intervals.length(intervals.union(Intervals(group, *(column[keep] for column in rows[1:]))), 1)[0])
+    """For how long at least one of these actors was inside a call of these kinds (`edge_table.CALLS`), ns."""
+    times = [time for kind in kinds for time in edge_table.TIMES[kind]]
+    rows = edge_table.spent(inputs.m.table.busy, times, np.where(actors, 0, -1))
+    return int(intervals.length(rows, 1)[0])
 
 
 def _at_once(bursts: pd.DataFrame, count: int) -> Ints:

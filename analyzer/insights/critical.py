@@ -186,8 +186,7 @@ def _path(inputs: Inputs) -> pd.DataFrame:
     ran = task >= 0
     for name in PARTS:
         out[name] = np.int64(0)
-    files = (edge_table.READ, edge_table.WRITE, edge_table.META)
-    calls = inputs.cover(*files)
+    calls = inputs.cover(*edge_table.FILES)
     io = calls.inside(task[ran], low[ran], high[ran])
     both = (np.concatenate(columns) for columns in zip(calls.rows, inputs.stuck, strict=True))
     either = intervals.cover(intervals.union(intervals.Intervals(*both)), len(inputs.tasks))

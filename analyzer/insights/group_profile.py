@@ -22,7 +22,6 @@ from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import dataflow, outcomes, own_time
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util import intervals, nearest
-from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.types import Bools, Ints
 from tailrace.errors import QueryError
 
@@ -122,17 +121,11 @@ def _statuses(run: AnalyzedRun, inputs: Inputs, tasks: Ints) -> tuple[dict[str, 
 
 
 def _times(inputs: Inputs, mine: Bools) -> dict[str, int]:
-    busy, count = inputs.m.table.busy, len(edge_table.KINDS)
-    own = mine[busy.group // count]
-    kinds = {name: _length(busy, own & (busy.group % count == kind)) for kind, name in enumerate(edge_table.KINDS)}
     group = np.where(mine, 0, -1)
-    spent = {"wait": own_time.waiting(inputs.m, group), "computing": own_time.computing(inputs.m, group)}
+    calls = edge_table.by_kind(edge_table.regrouped(inputs.m.table.busy, group), 1)[0]
+    kinds = dict(zip(edge_table.KINDS, calls.tolist(), strict=True))
+    spent = {"child": own_time.waiting(inputs.m, group), "computing": own_time.computing(inputs.m, group)}
     return {**kinds, **{name: int(intervals.length(rows, 1)[0]) for name, rows in spent.items()}}
-
-
-def _length(rows: Intervals, keep: Bools) -> int:
-    group = np.zeros(int(keep.sum()), dtype=np.int64)
-    return int(intervals.length(intervals.union(Intervals(group, *(column[keep] for column in rows[1:]))), 1)[0])
 
 
 def _files(inputs: Inputs, mine: Bools) -> list[dict[str, Any]]:

@@ -64,7 +64,7 @@ class Inputs(Tabular):
         position in `m.versions.table` or -1.
     of_who: the task of each actor; lives: when each was seen.
     unresolved: hand-overs with contradictory times.
-    busy: for each task when it was inside calls; group = task * len(KINDS) + kind, united.
+    busy: for each task when it was inside calls of each kind, by `edge_table.keyed`, united.
     """
 
     m: Model
@@ -105,8 +105,8 @@ class Inputs(Tabular):
         return declared is not None and len(declared) > 0
 
     def cover(self, *kinds: int) -> intervals.Cover:
-        """When each task was inside calls of these kinds (positions in `edges.KINDS`)."""
-        return cover_of(self.busy, kinds, len(self.tasks))
+        """When each task was inside calls of these kinds (positions in `edge_table.KINDS`)."""
+        return intervals.cover(edge_table.spent(self.busy, kinds), len(self.tasks))
 
     @cached_property
     def waiting(self) -> Intervals:
@@ -121,7 +121,7 @@ class Inputs(Tabular):
     @cached_property
     def stuck(self) -> Intervals:
         """When each task was in calls on pipes and sockets, and none of its other processes went on meanwhile."""
-        streams = self.cover(edge_table.STREAM).rows
+        streams = self.cover(*edge_table.STREAMS).rows
         alone = (self.tasks["processes"] < 2).to_numpy()
         mine, others = (
             Intervals(*(column[pick] for column in streams)) for pick in (alone[streams.group], ~alone[streams.group])
@@ -132,23 +132,16 @@ class Inputs(Tabular):
     @cached_property
     def pauses(self) -> Intervals:
         """When each task had failed, and was not tried again yet."""
-        count = len(edge_table.KINDS)
         place = {name: at for at, name in enumerate(outcomes.task_keys(self.tasks)) if name[1]}
-        busy = intervals.union(self.busy._replace(group=self.busy.group // count))
-        return tries.pauses(self.tables.get("declared_tries"), place, busy)
+        return tries.pauses(self.tables.get("declared_tries"), place, edge_table.spent(self.busy))
 
     @cached_property
     def blocked(self) -> intervals.Cover:
         """When each task waited for processes outside of it or for its next try, or, being one process, was in calls on
         pipes and sockets: several processes that are in such calls wait for each other."""
-        busy, count = self.busy, len(edge_table.KINDS)
         alone = (self.tasks["processes"] < 2).to_numpy()
-        keep = alone[busy.group // count] & (busy.group % count == edge_table.STREAM)
-        streams = busy._replace(group=busy.group // count)
-        rows = (
-            np.concatenate((column[keep], *more))
-            for column, *more in zip(streams, self.waiting, self.pauses, strict=True)
-        )
+        streams = edge_table.spent(self.busy, edge_table.STREAMS, np.where(alone, np.arange(len(alone)), -1))
+        rows = map(np.concatenate, zip(streams, self.waiting, self.pauses, strict=True))
         return intervals.cover(intervals.union(Intervals(*rows)), len(self.tasks))
 
     def name(self, task: int) -> str:
@@ -190,18 +183,17 @@ def inputs_of(
     forward = (rows["taken_ns"] >= rows["given_ns"]).to_numpy() & (rows["producer"] != rows["consumer"]).to_numpy()
     unresolved = int((rows["taken_ns"] < rows["given_ns"]).sum())
     rows = rows[forward].reset_index(drop=True)
-    kinds = len(edge_table.KINDS)
-    busy = m.table.busy
-    united = intervals.union(busy._replace(group=of_who[busy.group // kinds] * kinds + busy.group % kinds))
+    busy = edge_table.regrouped(m.table.busy, of_who)
+    streams = intervals.cover(edge_table.spent(busy, edge_table.STREAMS), len(tasks))
     return Inputs(
         m=m,
         tasks=tasks,
         stages=stages,
-        handovers=rows.assign(held=_held(rows, cover_of(united, (edge_table.STREAM,), len(tasks)))),
+        handovers=rows.assign(held=_held(rows, streams)),
         of_who=of_who,
         lives=order.lives,
         unresolved=unresolved,
-        busy=united,
+        busy=busy,
         start_ns=int(tasks["start_ns"].min()) if len(tasks) else 0,
         end_ns=int(tasks["end_ns"].max()) if len(tasks) else 0,
         works=tagged if tagged.any() else ~tagged,
@@ -210,14 +202,6 @@ def inputs_of(
         declared=declared if declared is not None else pd.DataFrame(),
         tables=tables,
     )
-
-
-def cover_of(busy: Intervals, kinds: tuple[int, ...], tasks: int) -> intervals.Cover:
-    """When each task was inside calls of these kinds; `busy` as in `Inputs`."""
-    count = len(edge_table.KINDS)
-    pick = np.isin(busy.group % count, kinds)
-    group, start, end, weight = (column[pick] for column in busy)
-    return intervals.cover(intervals.union(intervals.Intervals(group // count, start, end, weight)), tasks)
 
 
 def _held(rows: pd.DataFrame, stream: intervals.Cover) -> Bools:

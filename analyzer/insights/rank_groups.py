@@ -27,8 +27,8 @@ from tailrace.analyzer.edges import edge_table, file_classes
 from tailrace.analyzer.insights.access_patterns import gini, outliers, plain_rows
 from tailrace.analyzer.insights.call_costs import IMBALANCE
 from tailrace.analyzer.insights.inputs import Inputs
+from tailrace.analyzer.model import stages
 from tailrace.analyzer.store import processes
-from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.types import Ints
 
 FIGURES = ("read_bytes", "written_bytes", "io_ns", "lasted_ns", "begin_ns")
@@ -251,7 +251,7 @@ def _launches(members: pd.DataFrame, starters: Sequence[tuple[str, int]], begun:
 
 def _figures(inputs: Inputs, process: Ints, code: Ints, count: int) -> dict[str, Ints]:
     """Of each code, of these processes: bytes of data, time in calls on files, first and last call."""
-    m, kinds = inputs.m, len(edge_table.KINDS)
+    m = inputs.m
     of_process = np.full(len(inputs.lives.actors), -1, dtype=np.int64)
     of_process[process] = code
     group = of_process[inputs.lives.process]
@@ -266,11 +266,7 @@ def _figures(inputs: Inputs, process: Ints, code: Ints, count: int) -> dict[str,
     begin, end = np.full(count, np.iinfo(np.int64).max), np.zeros(count, dtype=np.int64)
     np.minimum.at(begin, of_row[mine], counts["first_ns"].to_numpy()[mine])
     np.maximum.at(end, of_row[mine], counts["last_ns"].to_numpy()[mine])
-    busy = m.table.busy
-    on_files = np.where(busy.group % kinds <= edge_table.META, group[busy.group // kinds], -1)
-    keep = on_files >= 0
-    calls = intervals.Intervals(on_files[keep], *(column[keep] for column in busy[1:]))
-    return {**out, "io_ns": intervals.length(intervals.union(calls), count), "begin_ns": begin, "end_ns": end}
+    return {**out, "io_ns": stages.covered(m, group, edge_table.FILES, count), "begin_ns": begin, "end_ns": end}
 
 
 def _missing(ranks: Sequence[str], size: int) -> list[list[int]]:

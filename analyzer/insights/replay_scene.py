@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table
-from tailrace.analyzer.insights.inputs import Inputs, cover_of
+from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.insights.replay import Lag, Play, Player, Task, Workers, lags_of
 from tailrace.analyzer.model.order import DATA, DECLARED, INSIDE, writes
 from tailrace.analyzer.model.order import Task as TaskName
@@ -77,7 +77,7 @@ class Scene:
         self.workers = most if self.managed or most > 1 else None
         self.program = [] if self.managed or not self.tagged else _program_order(inputs, self.first_actor)
         kinds = (edge_table.READ, edge_table.WRITE)
-        self.io = cover_of(inputs.busy, kinds, len(inputs.tasks))
+        self.io = inputs.cover(*kinds)
         self._streams_from = writes(inputs.m, inputs.of_who)
 
     # --- what there is -----------------------------------------------------------------------------------------------

@@ -22,7 +22,6 @@ from tailrace.analyzer.edges import edge_table, packages
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.util import grouping, intervals
-from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.types import Ints
 
 PAUSE_NS = 500_000_000
@@ -43,10 +42,8 @@ class StartUps:
     def in_calls(self, m: Model, kinds: Collection[int]) -> tuple[Ints, Ints]:
         """For how long each actor was in calls of these kinds (codes of `edge_table.KINDS`), ns: in its start-up, and
         in all."""
-        busy, every = m.table.busy, np.arange(len(m.who), dtype=np.int64)
-        of_who = busy._replace(group=busy.group // len(edge_table.KINDS))
-        pick = np.isin(busy.group % len(edge_table.KINDS), [*kinds])
-        calls = intervals.cover(intervals.union(Intervals(*(column[pick] for column in of_who))), len(every))
+        every = np.arange(len(m.who), dtype=np.int64)
+        calls = intervals.cover(edge_table.spent(m.table.busy, kinds), len(every))
         return calls.inside(every, self.begin_ns, self.end_ns), calls.length()
 
 

@@ -100,7 +100,7 @@ class TaskProfile:
     """A task. Times are ns since the epoch, spans ns; None where unknown.
 
     status: the manager's word, or None; waits: columns of `waits.TIMES`; calls_ns: time in calls by kind
-    (edge_table.KINDS; wait: all its processes waited for others), and computing: one of its processes was in no call.
+    (edge_table.KINDS; child: all its processes waited for others), and computing: one of its processes was in no call.
     arguments: those that its manager declared, as text by name.
     requested: what it asked its manager for, of `requests.RESOURCES`; cores_used: processor time by the time between
     its first and last call, None where a process of it also ran other tasks.
@@ -207,7 +207,7 @@ def task_profile(run: AnalyzedRun, task: str) -> TaskProfile:
         begin_ns=int(row["start_ns"]),
         end_ns=int(row["end_ns"]),
         calls_ns={name: int(seen[name]) for name in (*edge_table.KINDS, "computing")},
-        calls={kind: int(own["calls"][own["kind"] == at].sum()) for at, kind in enumerate(edge_table.KINDS)},
+        calls={kind: int(own["calls"][own["kind"] == at].sum()) for at, kind in enumerate(edge_table.CALLS)},
         failed_calls=int(own["failed"].sum()),
         read_bytes=int(own["read_bytes"].sum()),
         written_bytes=int(own["written_bytes"].sum()),
@@ -329,10 +329,10 @@ def _waits(run: AnalyzedRun, key: tuple[str, str]) -> dict[str, int | None]:
 
 def _figures(inputs: Inputs) -> pd.DataFrame:
     """Figures of all tasks that siblings are compared by: ns and bytes."""
-    kinds, count = len(edge_table.KINDS), len(inputs.tasks)
-    by_kind = intervals.length(inputs.busy, count * kinds).reshape(count, kinds)
+    count = len(inputs.tasks)
+    by_kind = edge_table.by_kind(inputs.busy, count)
     out: pd.DataFrame = pd.DataFrame(dict(zip(edge_table.KINDS, by_kind.T, strict=True)))
-    out["wait"] = intervals.length(inputs.waiting, count)
+    out["child"] = intervals.length(inputs.waiting, count)
     out["duration"] = (inputs.tasks["end_ns"] - inputs.tasks["start_ns"]).to_numpy()
     out["computing"] = intervals.length(own_time.computing(inputs.m, inputs.of_who), count)
     counts = inputs.m.table.counts

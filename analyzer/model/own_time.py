@@ -2,7 +2,8 @@
 
     lives of the actors, their busy times --computing, waiting--> intervals by group
 
-A process computes while it is in no recorded call. A shell that waits for its commands is no wait of the task that they
+A process computes while none of its threads is in a call on files, on a pipe or socket, or waits for a process, and one
+of them is in no recorded call at all. A shell that waits for its commands is no wait of the task that they
 are in, as long as one of them does anything: a group waits while some of its processes wait for a process, and all the
 others are over or have not begun. So the process waited for is outside of the group: of another task, or not traced.
 
@@ -29,18 +30,28 @@ def computing(m: Model, group: Ints) -> Intervals:
     Args:
         group: of each actor (row of `m.who`), -1: in none.
     """
-    busy = m.table.busy
-    calls = intervals.union(busy._replace(group=busy.group // len(edge_table.KINDS)))
-    gaps = intervals.outside(_lives(m), calls)
+    table = m.table
+    free = _free(_lives(m), edge_table.spent(table.busy, _HOLDING))
+    threads = _free(_thread_lives(m), edge_table.spent(table.thread_calls))
+    awake = _grouped(threads, table.threads["who"].to_numpy(dtype=np.int64))
+    return _grouped(intervals.outside(free, intervals.outside(free, awake)), group)
+
+
+_HOLDING = (*edge_table.FILES, edge_table.LOCK, *edge_table.STREAMS, edge_table.CHILD)
+"""Calls in which one thread is taken to hold up its process: what the others do meanwhile may not be recorded."""
+
+
+def _free(alive: Intervals, calls: Intervals) -> Intervals:
+    """When they lived outside of calls, or, where busy times are coarse, not in calls all the time."""
+    gaps = intervals.outside(alive, calls)
     between = Intervals(calls.group, calls.start, calls.end, calls.end - calls.start - calls.weight)
-    return _grouped(_both(gaps, _picked(between, between.weight > 0)), group)
+    return intervals.union(_both(gaps, _picked(between, between.weight > 0)))
 
 
 def waiting(m: Model, group: Ints) -> Intervals:
     """When all processes of each group waited for processes, united; `group` as for `computing`."""
-    kinds, busy = len(edge_table.KINDS), m.table.busy
-    waits = _picked(busy, (busy.group % kinds == edge_table.WAIT) & (busy.weight == busy.end - busy.start))
-    waits = waits._replace(group=waits.group // kinds)
+    waits = edge_table.spent(m.table.busy, (edge_table.CHILD,))
+    waits = _picked(waits, waits.weight == waits.end - waits.start)
     awake = _grouped(intervals.outside(_lives(m), waits), group)
     return intervals.outside(_grouped(waits, group), awake)
 
@@ -51,6 +62,20 @@ def seen(m: Model) -> tuple[Ints, Ints]:
     first, last = by_who["first_ns"].min(), by_who["last_ns"].max()
     start, end = (of.reindex(range(len(m.who)), fill_value=0).to_numpy(dtype=np.int64) for of in (first, last))
     return start, end
+
+
+def _thread_lives(m: Model) -> Intervals:
+    """The life of each row of `m.table.threads`: from its first event to its last one; of an actor's first thread, or
+    its only one, that of the actor, unless it is a worker that entered the context."""
+    threads = m.table.threads
+    who, tid = (threads[name].to_numpy(dtype=np.int64) for name in ("who", "tid"))
+    start, end = (threads[name].to_numpy(dtype=np.int64).copy() for name in ("first_ns", "last_ns"))
+    only = np.bincount(who, minlength=len(m.who))[who] == 1
+    first = only | (tid == m.who["pid"].to_numpy(dtype=np.int64)[who])
+    first &= threads["begun"].to_numpy() == 0
+    whole = _lives(m)
+    start[first], end[first] = whole.start[who[first]], whole.end[who[first]]
+    return intervals.make(np.arange(len(who), dtype=np.int64), start, end)
 
 
 def _lives(m: Model) -> Intervals:

@@ -7,6 +7,8 @@ counted once, in all classes of files; file counts are of data files only (file_
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import pandas as pd
 
@@ -16,7 +18,7 @@ from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store.processes import PROCESS, count
 from tailrace.analyzer.util import grouping, intervals
-from tailrace.analyzer.util.types import Bools, Ints
+from tailrace.analyzer.util.types import Ints
 
 COLUMNS = {
     "workflow": 'the run of a workflow, "" when not set',
@@ -85,32 +87,38 @@ def _sums(m: Model, code: Ints, size: int) -> dict[str, Ints]:
 
 
 def _times(m: Model, code: Ints, size: int) -> dict[str, Ints]:
-    kinds = len(edge_table.KINDS)
-    activity, kind = code[m.table.busy.group // kinds], m.table.busy.group % kinds
-    out = {}
-    for number, name in enumerate(("read_ns", "write_ns", "metadata_ns", "stream_ns")):
-        out[name] = covered(m, activity, kind == number, size)
-    out["io_ns"] = covered(m, activity, kind < edge_table.STREAM, size)
-    return out
+    kinds = {
+        "read_ns": (edge_table.READ,),
+        "write_ns": (edge_table.WRITE,),
+        "metadata_ns": NAMES,
+        "stream_ns": edge_table.STREAMS,
+        "io_ns": edge_table.FILES,
+    }
+    return {name: covered(m, code, of, size) for name, of in kinds.items()}
 
 
-def covered(m: Model, activity: Ints, pick: Bools, size: int) -> Ints:
-    """Wall time (ns) in the busy intervals of `pick`, by activity 0 .. size - 1; both arrays are parallel to them."""
-    busy = m.table.busy
-    rows = intervals.make(activity[pick], busy.start[pick], busy.end[pick], busy.weight[pick])
-    return intervals.length(intervals.union(rows), size)
+NAMES = (edge_table.META, edge_table.FLUSH)
+"""I/O time but for the moving of bytes."""
+
+
+def covered(m: Model, code: Ints, kinds: Collection[int], size: int) -> Ints:
+    """Wall time (ns) in calls of these kinds (`edge_table.KINDS`) of each code 0 .. size - 1 of actors, -1: of none."""
+    return intervals.length(edge_table.spent(m.table.busy, kinds, code), size)
+
+
+def running_ns(m: Model, kinds: Collection[int]) -> int:
+    """Wall time of the run with at least one call of these kinds (`edge_table.KINDS`) running anywhere."""
+    return int(covered(m, np.zeros(len(m.who), dtype=np.int64), kinds, 1)[0])
 
 
 def io_ns(m: Model) -> int:
     """Wall time of the run with at least one read, write or metadata call running anywhere."""
-    everyone = np.zeros(len(m.table.busy.group), dtype=np.int64)
-    return int(covered(m, everyone, m.table.busy.group % len(edge_table.KINDS) < edge_table.STREAM, 1)[0])
+    return running_ns(m, edge_table.FILES)
 
 
 def transfer_ns(m: Model) -> int:
     """The same for reads and writes alone."""
-    everyone = np.zeros(len(m.table.busy.group), dtype=np.int64)
-    return int(covered(m, everyone, m.table.busy.group % len(edge_table.KINDS) < edge_table.META, 1)[0])
+    return running_ns(m, (edge_table.READ, edge_table.WRITE))
 
 
 def _files(m: Model, code: Ints, size: int) -> dict[str, Ints]:

@@ -167,20 +167,14 @@ def _programs(m: Model, code: Ints, tasks: pd.DataFrame, first: pd.Series) -> _P
 
 def _io(m: Model, code: Ints, size: int) -> pd.Series:
     """Wall time of each task with a call on a file running."""
-    kinds = len(edge_table.KINDS)
-    activity, kind = code[m.table.busy.group // kinds], m.table.busy.group % kinds
-    # Activities outside of declared tasks share one more position, which is cut off.
-    io = stages.covered(m, np.where(activity < 0, size, activity), kind < edge_table.STREAM, size + 1)[:size]
-    return _nullable(io, np.ones(size, dtype=np.bool_))
+    return _nullable(stages.covered(m, code, edge_table.FILES, size), np.ones(size, dtype=np.bool_))
 
 
 def _paused(
     run: AnalyzedRun, m: Model, code: Ints, index: pd.MultiIndex, runs: pd.Series, ends: pd.Series
 ) -> pd.Series:
     """How long each task waited for its next try, after it ran first."""
-    of_who = code[m.table.busy.group // len(edge_table.KINDS)]
-    mine = of_who >= 0
-    busy = intervals.union(intervals.Intervals(*(column[mine] for column in m.table.busy._replace(group=of_who))))
+    busy = edge_table.spent(m.table.busy, of=code)
     place = {(str(workflow), str(task)): at for at, (workflow, task) in enumerate(index)}
     pauses = intervals.cover(tries.pauses(run.declared_tries, place, busy), len(index))
     known = (runs.notna() & ends.notna()).to_numpy()

@@ -36,9 +36,10 @@ def over_time(m: Model, code: Ints, index: Ints, start_ns: int, window_ns: tuple
     maps: dict[str, Floats] = {}
     for name, which in (("read", edge_table.READ), ("wrote", edge_table.WRITE)):
         maps[name] = _moved(m, burst_stage, direction == which, origin_ns, width, stages)
-    busy, kinds = m.table.busy, len(edge_table.KINDS)
-    pick = busy.group % kinds < edge_table.STREAM
-    rows = stage_of_who[busy.group[pick] // kinds]
+    busy = m.table.busy
+    who, kind = edge_table.owners_and_kinds(busy)
+    pick = np.isin(kind, edge_table.FILES)
+    rows = stage_of_who[who[pick]]
     inside = np.minimum(busy.weight[pick], busy.end[pick] - busy.start[pick]).astype(np.float64)
     maps["busy"] = spread(rows, busy.start[pick], busy.end[pick], inside, origin_ns, width, stages) / width
     maps["calls"] = _calls(m, stage_of_who, origin_ns, width, stages)
@@ -56,12 +57,15 @@ def over_time(m: Model, code: Ints, index: Ints, start_ns: int, window_ns: tuple
 
 
 def _calls(m: Model, stage_of_who: Ints, origin_ns: int, width: float, stages: int) -> Floats:
-    kinds, busy = len(edge_table.KINDS), m.table.busy
+    busy, counts, kinds = m.table.busy, m.table.counts, len(edge_table.CALLS)
     number = np.zeros(len(m.who) * kinds, dtype=np.float64)
-    counts = m.table.counts
     np.add.at(number, counts["who"].to_numpy() * kinds + counts["kind"].to_numpy(), counts["calls"].to_numpy())
-    pick = busy.group % kinds < edge_table.STREAM
-    group, start, end = busy.group[pick], busy.start[pick], busy.end[pick]
+    call_of_kind = np.full(len(edge_table.KINDS), -1)
+    for call in (edge_table.READ, edge_table.WRITE, edge_table.META):
+        call_of_kind[list(edge_table.TIMES[call])] = call
+    who, kind = edge_table.owners_and_kinds(busy)
+    pick = call_of_kind[kind] >= 0
+    group, start, end = who[pick] * kinds + call_of_kind[kind[pick]], busy.start[pick], busy.end[pick]
     inside = np.maximum(busy.weight[pick], 1).astype(np.float64)
     whole = np.bincount(group, weights=inside, minlength=len(number))
     amount = number[group] * inside / np.maximum(whole[group], 1)

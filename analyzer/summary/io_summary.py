@@ -16,7 +16,6 @@ from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model import dataflow, stages
 from tailrace.analyzer.model.collectives import Collectives
 from tailrace.analyzer.store.processes import PROCESS
-from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.lazy import lazy
 
 if TYPE_CHECKING:
@@ -121,9 +120,9 @@ def io_summary(run: FiguredRun) -> Summary:
         written_bytes=int(told["written_bytes"]),
         span_ns=int(told["t1_ns"] - told["t0_ns"]) if told["events"] else 0,
         io_ns=stages.io_ns(m),
-        read_ns=running_ns(m, edge_table.READ),
-        write_ns=running_ns(m, edge_table.WRITE),
-        metadata_ns=running_ns(m, edge_table.META),
+        read_ns=stages.running_ns(m, (edge_table.READ,)),
+        write_ns=stages.running_ns(m, (edge_table.WRITE,)),
+        metadata_ns=stages.running_ns(m, stages.NAMES),
         processor_ns=processor_ns(run),
         collectives=run.collectives.total(),
         functions=functions(m.table),
@@ -142,15 +141,6 @@ def processor_ns(run: AnalyzedRun) -> int | None:
         return None
     times = run.processes[["utime_ns", "stime_ns"]].dropna()
     return int(times.to_numpy().sum()) if len(times) else None
-
-
-def running_ns(m: dataflow.Model, kind: int) -> int:
-    """For how long at least one call of a kind (`edge_table.KINDS`) was running in any process."""
-    busy = m.table.busy
-    pick = busy.group % len(edge_table.KINDS) == kind
-    one = np.zeros(int(pick.sum()), dtype=np.int64)
-    rows = intervals.Intervals(one, *(column[pick] for column in busy[1:]))
-    return int(intervals.length(intervals.union(rows), 1)[0])
 
 
 def functions(table: edge_table.EdgeTable) -> list[Function]:

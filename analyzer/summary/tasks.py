@@ -105,7 +105,4 @@ def _types(m: Model, activities: pd.DataFrame, declared: pd.DataFrame) -> Object
 
 def _io_ns(m: Model, task_code: Ints, size: int) -> Ints:
     """Wall time of each task with a read, write or metadata call running."""
-    kinds = len(edge_table.KINDS)
-    return stages.covered(
-        m, task_code[m.table.busy.group // kinds], m.table.busy.group % kinds < edge_table.STREAM, size
-    )
+    return stages.covered(m, task_code, edge_table.FILES, size)

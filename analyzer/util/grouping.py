@@ -172,6 +172,12 @@ class Groups:
         """The value of each group's first row."""
         return column[self.order[self.at]]
 
+    def numbers(self) -> Ints:
+        """The group of each row."""
+        found = np.empty(len(self.order), dtype=np.int64)
+        found[self.order] = np.repeat(np.arange(len(self.at)), np.diff(np.append(self.at, len(self.order))))
+        return found
+
     def reduce(self, how: np.ufunc, column: Array) -> Array:
         """`np.add`, `np.minimum`, `np.maximum` of each group."""
         rows: Array = column[self.order]

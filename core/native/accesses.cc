@@ -139,11 +139,11 @@ class EventFolder {
     if (!application) call.bits |= meaning(row, kName) | meaning(row, kFtype) | meaning(row, kDir);
     call.ok = number(call, kErrno) == 0 && !(call.is(kMoves | kLinks | kUnlinks) && number(call, kRet) < 0);
     call.who = actor(row);
-    see_thread(call);
     call.begin_ns = number(call, kTs);
     const int64_t span = number(call, kSpan);
     call.end_ns = plus(call.begin_ns, span < 0 ? number(call, kDur) : span);
     call.last_begin_ns = plus(call.begin_ns, std::max<int64_t>(number(call, kLatest), 0));
+    see_thread(call);
     call.pieces = code(row, kPieces);
     if (call.is(kBlocks)) {
       call.file = call.file2 = kUnknown;  // what is waited for is not used
@@ -158,7 +158,7 @@ class EventFolder {
       access(call);
     }
     const int64_t ahead = number(call, kAhead);
-    const bool is_unmoving = call.is(kOpens | kSeeks) || ahead != 0;
+    const bool is_unmoving = call.is(kOpens) || call.is(kSeeks) || ahead != 0;
     if (call.ok && call.file >= 0 && is_unmoving && call.is(kRegular) && !call.is(kUpper)) {
       const int64_t calls = number(call, kCallCount);
       patterns_.add_unmoving(call.who, call.file, kMeta, call.is(kOpens) ? calls : 0, call.is(kSeeks) ? calls : 0,
@@ -183,11 +183,14 @@ class EventFolder {
 
   void see_thread(const Call &call) {
     const ThreadKey key{call.who, number(call, kTid)};
-    if (threads_.size() > 0 && threads_[last_thread_] == key) return;
-    last_thread_ = threads_.number(key);
-    if (last_thread_ < out_.threads[kThreadWho].size()) return;
-    out_.threads[kThreadWho].push_back(key.who);
-    out_.threads[kThreadTid].push_back(key.tid);
+    if (threads_.size() == 0 || !(threads_[last_thread_] == key)) last_thread_ = threads_.number(key);
+    if (last_thread_ == out_.threads[kThreadWho].size()) {
+      const int64_t made[kThreadColumns] = {key.who, key.tid, call.begin_ns, call.end_ns};
+      for (size_t i = 0; i < kThreadColumns; ++i) out_.threads[i].push_back(made[i]);
+    }
+    int64_t &first = out_.threads[kThreadFirst][last_thread_], &last = out_.threads[kThreadLast][last_thread_];
+    first = std::min(first, call.begin_ns);
+    last = std::max(last, call.end_ns);
   }
 
   // Files and the names they were seen under. A call of a layer begins before the file is opened in it. After a rename or a link the file has the new name: it counts as later
@@ -239,7 +242,7 @@ class EventFolder {
   }
 
   void count(const Call &call) {
-    const bool io = !call.is(kNotIo), waits = call.is(kProcess) && call.is(kWaits);
+    const bool io = !call.is(kNotIo);
     const int64_t kind = call.is(kBlocks)                            ? kMeta
                          : call.is(kStreamType) || call.is(kChannel) ? kStream
                          : call.is(kWrites)                          ? kWrite
@@ -253,8 +256,8 @@ class EventFolder {
     }
     cell.value[kCountFirst] = std::min(cell.value[kCountFirst], call.begin_ns);
     cell.value[kCountLast] = std::max(cell.value[kCountLast], call.end_ns);
-    if (io || waits) {
-      const int64_t group = call.who * kKinds + (waits ? kWait : kind);
+    if (const Spent spent = spent_on(call); spent != kNothingSpent) {
+      const int64_t group = static_cast<int64_t>(last_thread_) * kSpents + spent;
       if (call.pieces == 0) {
         const int64_t time = std::min(number(call, kDur), minus(call.end_ns, call.begin_ns));
         put_busy(group, {call.begin_ns, call.end_ns, time});
@@ -281,6 +284,28 @@ class EventFolder {
     add(&cell, kWrittenBytes, written);
     const bool both = call.is(kReads) && call.is(kWrites);
     if (!call.is(kLibc) && (call.file < 0 || (both && call.file2 < 0))) add(&cell, kUnnamedBytes, plus(read, written));
+  }
+
+  // A call that awaits descriptors and got a pipe or socket waited for its other end, whatever function it was made by.
+  Spent spent_on(const Call &call) const {
+    const uint32_t time = call.bits & kTimeKind;
+    if (call.is(kProcess)) return call.is(kWaits) || time == kAwaitsChild ? kAwaitingChild : kNothingSpent;
+    if (call.is(kNotIo) && (!call.is(kBlocks) || number(call, kAtOnce) != 0)) return kNothingSpent;
+    const Spent channel = call.is(kOfSocket) ? kOnSocket : kOnPipe;
+    switch (time) {
+      case kFlushes: return kFlushing;
+      case kSleeps: return kSleeping;
+      case kAwaitsThread: return kAwaitingThread;
+      case kAwaitsSignal: return kAwaitingSignal;
+      case kPolls: return call.is(kChannel) && number(call, kRet) > 0 ? channel : kPolling;
+      case kLocks:
+        if (number(call, kFlags) != 0) return kLocking;
+        break;
+      default: break;
+    }
+    if (call.is(kBlocks)) return kNothingSpent;
+    if (call.is(kStreamType) || call.is(kChannel)) return channel;
+    return call.is(kWrites) ? kWriting : call.is(kReads) ? kReading : kLookingUp;
   }
 
   void put_busy(int64_t group, const Interval &time) {
@@ -404,6 +429,7 @@ class EventFolder {
       if (call.is(kForks)) put(call, kForked);
       if (call.is(kReaps)) put(call, kReaped);
     }
+    if (call.is(kProcess) && !call.is(kReaps) && number(call, kRun) >= 0) put(call, kAccounted);
   }
 
   void put(const Call &call, Note note) {

@@ -61,12 +61,14 @@ enum NumberColumn : size_t {
   kBlock,    // of the first file; 0: not known
   kOffset2,  // of the second file
   kTid,
-  kAhead,  // read ahead by the C library, and dropped by this call
+  kAhead,   // read ahead by the C library, and dropped by this call
+  kRun,     // on a processor until then, or -1
+  kAtOnce,  // of a wait: it did not wait
   kNumberColumns
 };
 inline constexpr const char *kNumberNames[kNumberColumns] = {
-    "ts",    "dur",  "size", "count",    "ret",    "errno",     "flags",   "prot",    "pid", "offset",
-    "calls", "span", "last", "followed", "placed", "unaligned", "blksize", "offset2", "tid", "ahead"};
+    "ts",   "dur",  "size",     "count",  "ret",       "errno",   "flags",   "prot", "pid",   "offset", "calls",
+    "span", "last", "followed", "placed", "unaligned", "blksize", "offset2", "tid",  "ahead", "run_ns", "at_once"};
 
 // What a name, category, type or direction means; an event has the bits of all four. Names and categories have those of
 // the core's tables (trait::Bit).
@@ -81,6 +83,8 @@ enum FileBit : uint32_t {
   // an event name
   kSeeks = 1U << 24,
 };
+// ftype, and the category of sockets' own calls. The one bit of the core's tables that readers have no use for.
+inline constexpr uint32_t kOfSocket = kUncounted;
 struct BitName {
   const char *name;
   uint32_t bit;
@@ -99,18 +103,36 @@ inline constexpr BitName kBitNames[] = {
     {"writes", kWrites},     {"new", kNew},
     {"nameless", kNameless}, {"buffered", kBuffered},
     {"seeks", kSeeks},       {"allocates", kAllocates},
-    {"blocks", kBlocks},
+    {"blocks", kBlocks},     {"socket", kOfSocket},
 };
 
-// What a call's time counts as, in the order of edges.KINDS.
-enum Kind : int64_t { kRead, kWrite, kMeta, kStream, kWait, kKinds };
+// What a call does, in the order of edge_table.CALLS.
+enum Kind : int64_t { kRead, kWrite, kMeta, kStream, kKinds };
+
+// What the time in it is, in the order of edge_table.KINDS.
+enum Spent : int64_t {
+  kReading,
+  kWriting,
+  kLookingUp,
+  kFlushing,
+  kLocking,
+  kOnSocket,
+  kSleeping,
+  kPolling,
+  kOnPipe,
+  kAwaitingThread,
+  kAwaitingSignal,
+  kAwaitingChild,
+  kSpents,
+  kNothingSpent = -1  // its time is none of a call
+};
 
 struct Events {
   size_t rows = 0;
   const int32_t *code[kTextColumns] = {};
   const uint32_t *bits[kBitColumns] = {};      // by code
   size_t meanings[kBitColumns] = {};           // how many codes have bits
-  const int64_t *number[kNumberColumns] = {};  // null: 0; pid, tid, offset, offset2, span and last -1, calls 1
+  const int64_t *number[kNumberColumns] = {};  // null: 0; pid, tid, offset, offset2, span, last and run_ns -1, calls 1
   size_t files = 0;                            // codes of file and file2 are below it
   std::vector<std::string_view> pieces;        // by code, "" for none: PieceReader's text
   std::vector<std::string_view> sizes;         // the same: histograms, as PatternFolder::add_totals takes them
@@ -136,8 +158,8 @@ inline constexpr const char *kCountNames[kCountColumns] = {
 enum AliasColumn : size_t { kAliasFile, kAliasPath, kAliasFirst, kAliasLast, kAliasColumns };
 inline constexpr const char *kAliasNames[kAliasColumns] = {"file", "path", "first_ns", "last_ns"};
 
-enum ThreadColumn : size_t { kThreadWho, kThreadTid, kThreadColumns };
-inline constexpr const char *kThreadNames[kThreadColumns] = {"who", "tid"};
+enum ThreadColumn : size_t { kThreadWho, kThreadTid, kThreadFirst, kThreadLast, kThreadColumns };
+inline constexpr const char *kThreadNames[kThreadColumns] = {"who", "tid", "first_ns", "last_ns"};
 
 // Events that are handed out as rows: what was done to names, and with processes.
 enum Note : size_t {
@@ -152,10 +174,11 @@ enum Note : size_t {
   kSized,  // the file's size or blocks were changed
   kForked,
   kReaped,
+  kAccounted,  // the kernel's account of a thread
   kNotes
 };
 inline constexpr const char *kNoteNames[kNotes] = {"create", "new",         "nameless", "unlink", "rename", "link",
-                                                   "append", "failed open", "size",     "fork",   "wait"};
+                                                   "append", "failed open", "size",     "fork",   "wait",   "account"};
 
 struct Noted {
   Growing<int64_t> row, who, file;  // the event; its actor; its file, -1 for none
@@ -167,8 +190,8 @@ struct EventFold {
   Growing<int64_t> file_types;              // its code in `ftype`; -1 where it was only seen as a second file
   Growing<int64_t> aliases[kAliasColumns];  // `path` is its code
   Growing<int64_t> counts[kCountColumns];
-  Growing<int64_t> threads[kThreadColumns];  // each pair once
-  Intervals busy;                            // groups are who * kKinds + kind
+  Growing<int64_t> threads[kThreadColumns];  // each pair of who and tid once
+  Intervals busy;                            // groups are a row of `threads` * kSpents + what the time is
   Noted notes[kNotes];
   PatternTables patterns;
   BurstTable edges;

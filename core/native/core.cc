@@ -90,14 +90,16 @@ std::vector<std::tuple<std::string, std::string, std::string>> hooks() {
   return rows;
 }
 
-// An event has the bits of its name and those of its category.
+// An event has the bits of its name and those of its category. A name whose rows differ has the time of the first one
+// that is any.
 std::tuple<std::map<std::string, uint32_t>, std::map<std::string, uint32_t>> meanings() {
   std::map<std::string, uint32_t> names, categories;
-  constexpr uint32_t kMeanings = ~(trait::kUncounted | trait::kTimeKind);
+  constexpr uint32_t kMeanings = ~trait::kUncounted;
   for (const CategoryRow &row : kCategories) categories[std::string(row.name)] = row.traits & kMeanings;
   for (size_t i = 1; i < kFunctionCount; ++i) {
     const Function &f = function(static_cast<Fn>(i));
-    names[std::string(f.name)] |= f.traits & kMeanings;
+    uint32_t &bits = names[std::string(f.name)];
+    bits |= f.traits & ((bits & trait::kTimeKind) == 0 ? kMeanings : kMeanings & ~trait::kTimeKind);
   }
   return {names, categories};
 }

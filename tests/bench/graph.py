@@ -101,13 +101,15 @@ def made_table(tasks: int, writer: Any, reads: Any) -> edge_table.EdgeTable:
         bursts=bursts,
         extents=intervals.make(every, zero, zero + size),
         times=intervals.make(every, first, first + 1000),
-        busy=intervals.make(actor * len(edge_table.KINDS), start, start + 1000),
+        thread_calls=intervals.make(edge_table.keyed(actor, edge_table.READ), start, start + 1000),
         counts=counts,
         patterns=patterns,
         sizes=sizes,
         functions=functions,
         lengths=lengths,
-        threads=pd.DataFrame({"who": actor, "tid": actor}),
+        threads=pd.DataFrame({"who": actor, "tid": actor, "first_ns": start, "last_ns": start + 9 * 10**8}).assign(
+            **{name: np.int64(-1 if name.startswith("life") else 0) for name in edge_table.ACCOUNT}
+        ),
         facts=facts,
         process_events=pd.DataFrame(
             {"who": actor[:0], "what": np.empty(0, dtype=object), "pid": actor[:0], "ns": actor[:0]}

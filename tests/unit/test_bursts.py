@@ -201,7 +201,7 @@ def busy(events: list[dict[str, Any]]) -> dict[Any, list[tuple[int, int, int]]]:
     found: dict[Any, list[tuple[int, int, int]]] = defaultdict(list)
     for e in events:
         kind = {"r": "read", "w": "write", "rw": "write"}.get(e.get("dir", ""), "metadata")
-        kind = {"PIPE": "stream", "PROCESS": "wait"}.get(e["cat"], kind)
+        kind = {"PIPE": "pipe", "PROCESS": "child"}.get(e["cat"], "flush" if e["name"] == "msync" else kind)
         if e["cat"] not in ("APP", "MPIIO"):
             found[who(e), kind].append((e["ts"], e["ts"] + e["dur"], e["dur"]))
     return {key: united(rows, LIMITS["MAX_BUSY"])[0] for key, rows in found.items()}
@@ -227,10 +227,9 @@ def shown(table: edge_table.EdgeTable) -> tuple[Wanted, dict[Any, list[tuple[int
             s.first_ns, s.last_ns, *sums, s.fresh, s.cut, s.hides, s.exact, extents.get(i, []), times.get(i, []), *order
         )
         bursts[actors[s.who], files[s.file], "rw"[s.dir]].append(row)
-    kinds = len(edge_table.KINDS)
-    return dict(bursts), {
-        (actors[g // kinds], edge_table.KINDS[g % kinds]): rows for g, rows in groups(table.busy).items()
-    }
+    owner, kind = edge_table.owners_and_kinds(table.busy)
+    key = {edge_table.keyed(o, k): (actors[o], edge_table.KINDS[k]) for o, k in zip(owner, kind, strict=True)}
+    return dict(bursts), {key[g]: rows for g, rows in groups(table.busy).items()}
 
 
 @settings(max_examples=50, deadline=None)

@@ -169,7 +169,7 @@ def test_the_table_holds_what_a_loop_over_the_events_finds(dtype: str, drawn: li
     keys = zip(edges[edge_table.WHO].itertuples(index=False, name=None), edges["file"], edges["direction"], strict=True)
     assert dict(zip(keys, sums, strict=True)) == wanted_edges(events)
 
-    counts = {(actors[c.who], edge_table.KINDS[c.kind]): c for c in table.counts.itertuples()}
+    counts = {(actors[c.who], edge_table.CALLS[c.kind]): c for c in table.counts.itertuples()}
     wanted = wanted_counts(events)
     assert set(counts) == set(wanted)
     for key, cell in wanted.items():

@@ -65,7 +65,9 @@ def test_a_table_does_not_depend_on_what_was_read_first(partitions: int) -> None
 def test_a_table_in_its_order_stays_as_it_is() -> None:
     table = event_fold.build(tied().run(3))
     again = row_order.ordered(table)
-    assert all(getattr(again, name) is getattr(table, name) for name in ("who", "files", "aliases", "bursts", "busy"))
+    assert all(
+        getattr(again, name) is getattr(table, name) for name in ("who", "files", "aliases", "bursts", "thread_calls")
+    )
 
 
 def test_a_file_has_the_type_that_any_part_says() -> None:

@@ -37,7 +37,7 @@ def find(found: Analyses) -> Iterator[Match]:
 def _by_stage(found: Analyses) -> pd.DataFrame:
     """stage, io: time of the path in calls on files, without that in which programs load themselves; the most first."""
     inputs = found.inputs
-    in_calls, _ = found.start_ups.in_calls(inputs.m, (edge_table.READ, edge_table.WRITE, edge_table.META))
+    in_calls, _ = found.start_ups.in_calls(inputs.m, edge_table.FILES)
     loading = np.zeros(len(inputs.tasks), dtype=np.int64)
     np.add.at(loading, inputs.of_who, in_calls)
     path = found.critical.path
