@@ -10,7 +10,7 @@ from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
 from tailrace.cli.access import put_group
 from tailrace.cli.collectives import put_collectives
 from tailrace.cli.lines import put, since
-from tailrace.cli.task import CALL_KINDS
+from tailrace.cli.task import time_words
 
 if TYPE_CHECKING:
     from tailrace.analyzer.insights.group_profile import GroupProfile
@@ -29,9 +29,9 @@ def put_profile(profile: GroupProfile, collectives: Sequence[Mapping[str, Any]] 
     put()
     begin, end = since(profile.begin_ns, profile.t0_ns), since(profile.end_ns, profile.t0_ns)
     put(f"Time: {begin} to {end}, {time_text(profile.end_ns - profile.begin_ns)}")
-    for kind, ns in profile.calls_ns.items():
+    for state, ns in profile.spent_ns.items():
         if ns:
-            put(f"{time_text(ns):>9}  {CALL_KINDS[kind]}", 2)
+            put(f"{time_text(ns):>9}  {time_words()[state]}", 2)
     failed = f", {count_text(profile.failed_calls, 'call')} failed" if profile.failed_calls else ""
     put(f"{bytes_text(profile.read_bytes)} read, {bytes_text(profile.written_bytes)} written{failed}", 2)
     for title, rows in (("Reads data of", profile.sources), ("Its data are read by", profile.targets)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,14 +93,14 @@ def _time(profile: TaskProfile) -> None:
         return
     put()
     put(
-        f"Time, by its calls: {since(profile.begin_ns, profile.t0_ns)} to {since(profile.end_ns, profile.t0_ns)},"
+        f"Time, by the trace: {since(profile.begin_ns, profile.t0_ns)} to {since(profile.end_ns, profile.t0_ns)},"
         f" {time_text(profile.end_ns - profile.begin_ns)}"
     )
-    for kind, ns in profile.calls_ns.items():
-        calls = profile.calls.get(kind, 0)
+    for state, ns in profile.spent_ns.items():
+        calls = profile.calls.get(state, 0)
         if ns or calls:
             what = f", in {count_text(calls, 'call')}" if calls else ""
-            put(f"{time_text(ns):>9}  {CALL_KINDS[kind]}{what}", 2)
+            put(f"{time_text(ns):>9}  {time_words()[state]}{what}", 2)
     moved = f"{bytes_text(profile.read_bytes)} read, {bytes_text(profile.written_bytes)} written"
     failed = f", {count_text(profile.failed_calls, 'call')} failed" if profile.failed_calls else ""
     memory = (
@@ -119,25 +120,16 @@ def _requests(profile: TaskProfile) -> None:
         put(f"{name}: {asked} requested, {used or 'unknown'} used", 2)
 
 
-CALL_KINDS = {
-    "read": "reading files",
-    "write": "writing files",
-    "metadata": "opening, looking up and changing names",
-    "flush": "flushing files to disk",
-    "lock": "waiting for locks",
-    "socket": "waiting on sockets",
-    "sleep": "sleeping",
-    "polling": "polling",
-    "pipe": "waiting on pipes",
-    "thread": "waiting for its own threads",
-    "signal": "waiting for signals",
-    "child": "waiting for processes outside of it",
-    "computing": "computing",
-}
+def time_words() -> Mapping[str, str]:
+    """`time_model.WORDS`."""
+    from tailrace.analyzer.model.time_model import WORDS
+
+    return WORDS
+
+
 _BYTES = ("read_bytes", "written_bytes")
 _COUNTS = ("calls", "failed", "processes")
 _FIGURES = {
-    **CALL_KINDS,
     "duration": "duration",
     "calls": "calls",
     "failed": "failed calls",
@@ -154,7 +146,8 @@ def _differences(profile: TaskProfile) -> None:
     put(f"Beside the {count_text(profile.siblings, 'other task')} of its stage:")
     for one in profile.differences[:MOST]:
         words = [_figure(one.figure, value) for value in (one.value, one.median)]
-        put(f"{_FIGURES[one.figure]}: {words[0]}, where the others have {words[1]} (median)", 2)
+        figure = _FIGURES.get(one.figure) or time_words()[one.figure]
+        put(f"{figure}: {words[0]}, where the others have {words[1]} (median)", 2)
     if not profile.differences:
         put("nothing sets it apart" if profile.siblings > 2 else "too few to compare", 2)
 

@@ -63,7 +63,7 @@ SECTIONS: dict[str, list[Recipe]] = {
     ],
     "Where the time goes": [
         Recipe("What determines how long the run takes?", "report run", "The critical path.", "Critical path", 7),
-        Recipe("Where did a task's time go?", "task run merge", "", "Time, by its calls", 7),
+        Recipe("Where did a task's time go?", "task run merge", "", "Time, by the trace", 7),
         Recipe(
             "Bandwidth over time, by stage?",
             "query run --by time:100ms,stage --agg rate:size --where dir=r",

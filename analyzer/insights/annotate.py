@@ -2,7 +2,7 @@
 
 task, process   slack_ns, path_ns (of the makespan on the critical path), critical (without slack); of declared tasks
                 status (model/outcomes.py), tries, error; commands: of its processes, quoted for a shell
-stage           path_ns, compute_ns, io_ns, stream_ns, gap_ns (of the path), least_slack_ns, in_max, out_max (fan)
+stage           path_ns, `critical.TASK_PARTS` (of the path), least_slack_ns, in_max, out_max (fan)
 file            size, live_ns, again_bytes, never_read, intermediate (lifetime.py), of data files
 flow, read      critical: the path goes over it
 the graph       makespan_ns, bound_ns

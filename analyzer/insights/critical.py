@@ -10,14 +10,11 @@ took something (inputs.py). Edges lead from a task's point to its next one, and 
     slack    of a task: how much longer it could have worked without a longer bound. 0: it is critical.
     path     The chain that determined the makespan, followed backwards from the end: a task's time is on the path back
              to its last input; from there the path continues with the task that gave it. A pipe's reader that was
-             slower than its writer did not wait for the writer. Each ns of the makespan is on the path once, as
-             `compute`, `io` (inside reads, writes and metadata calls of files), `stream` (inside calls on pipes and
-             sockets while no process of the task went on), `wait` (all its processes waited for one outside of it,
-             own_time.py), `gap`: between a task's
-             last input and its first call (queue, scheduling, start-up of programs) or between its tries, or in
-             none: `startup` before the run's first task began, `stop` after its last one was over. Tasks without a
-             recorded call are on no path: the time before or after all others in which one was launched and not over is
-             a gap.
+             slower than its writer did not wait for the writer. Each ns of the makespan is on the path once: as
+             what the task's time was spent on (model/time_model.py), as `gap` between a task's last input and its first
+             call (queue, scheduling, start-up of programs) or between its tries, or in none: `startup` before the run's
+             first task began, `stop` after its last one was over. Tasks without a recorded call are on no path: the
+             time before or after all others in which one was launched and not over is a gap.
 
 In a run with tags the tasks are the tagged actors; a workflow manager's processes are untagged (`Inputs.works`). They
 weigh nothing in the bound and are never on the path: their time is a gap. The path passes through them, to the task
@@ -26,8 +23,8 @@ Where a task had all its inputs, but another task still occupied the worker's pr
 then began (resource_waits.py), the path continues with that task (`RESOURCE`). In a run with a manager it continues
 with the task that ended last before (`BEFORE`), where no other task gave anything to a task. Time before the first task
 (`START`) and after the last one (`REST`) is the manager's own; before the first call of all and after the last one
-tasks without a recorded call may have run (`SILENT`). A task that its manager says ended after its last call was
-computing until then.
+tasks without a recorded call may have run (`SILENT`). What a task did after its last call, until its manager says that
+it ended, is not known.
 
 A process that waits without a recorded call (sigsuspend, a spin) counts as working, and so does a task of several
 processes that are blocked on pipes: they wait for each other. The slack of a hand-over is the time between given and
@@ -48,18 +45,27 @@ import pandas as pd
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.insights.resource_waits import ResourceWaits
-from tailrace.analyzer.model import outcomes
+from tailrace.analyzer.model import outcomes, time_model
 from tailrace.analyzer.model.order import DATA, DECLARED, INSIDE
 from tailrace.analyzer.model.process_tree import FORK
 from tailrace.analyzer.util import csr, intervals
 from tailrace.analyzer.util.tabular import Tabular
 from tailrace.analyzer.util.types import Ints
 
-PARTS = ("compute", "io", "stream", "wait", "gap", "startup", "stop")
-TASK_PARTS = PARTS[:5]
+_STATES = {
+    "compute": (time_model.COMPUTING, time_model.UNKNOWN),
+    "ready": (time_model.READY,),
+    "io": tuple(edge_table.KINDS[kind] for kind in edge_table.FILES),
+    **{name: (name,) for name in ("lock", "socket", "sleep", "polling", "pipe")},
+    "thread": ("thread", "signal"),
+    "wait": ("child",),
+    "elsewhere": (time_model.ELSEWHERE,),
+}
+OWN_PARTS = tuple(_STATES)
+"""Those of a task that runs: what it was in, of `time_model.STATES`."""
+TASK_PARTS = (*OWN_PARTS, "gap")
 """Those that a task may have."""
-OWN_PARTS = PARTS[:4]
-"""Those of a task that runs."""
+PARTS = (*TASK_PARTS, "startup", "stop")
 RESOURCE, BEFORE, START, SILENT, REST = "resource", "before", "start", "silent", "rest"
 
 
@@ -73,6 +79,7 @@ class Critical(Tabular):
         a `RESOURCE` piece since when the task had all that others gave it, else at most begin_ns), the ns of `PARTS`.
     stages: one row a stage: workflow, stage, path_ns, the ns of `TASK_PARTS`, least_slack_ns, tasks_on_path.
     parts: the ns of `PARTS` over the makespan; they sum up to it.
+    unknown_ns: of parts["compute"]: nothing tells whether the task was on a processor.
     dropped: hand-overs among equal times that would close a cycle, left out of the bound.
     silent: how many declared tasks ran without a recorded call, so are in no table.
     """
@@ -83,6 +90,7 @@ class Critical(Tabular):
     path: pd.DataFrame
     stages: pd.DataFrame
     parts: dict[str, int]
+    unknown_ns: int
     dropped: int
     silent: int
 
@@ -90,7 +98,7 @@ class Critical(Tabular):
 def critical(inputs: Inputs) -> Critical:
     """The critical path of a run; see the module's definition."""
     longest = bound(inputs)
-    path = _path(inputs)
+    path, unknown_ns = _path(inputs)
     on_path = path[path["task"] >= 0].groupby("task")[list(OWN_PARTS)].sum().sum(axis=1)
     tasks = inputs.tasks[["start_ns", "end_ns"]].copy()
     tasks["work_ns"] = np.where(inputs.works, tasks["end_ns"] - tasks["start_ns"] - inputs.blocked.length(), 0)
@@ -104,6 +112,7 @@ def critical(inputs: Inputs) -> Critical:
         path=path,
         stages=_by_stage(inputs, tasks, path),
         parts={name: int(path[name].sum()) for name in PARTS},
+        unknown_ns=unknown_ns,
         dropped=longest.dropped,
         silent=len(_silent(inputs)),
     )
@@ -176,8 +185,8 @@ def _acyclic(nodes: int, source: Ints, target: Ints, cost: Ints, inner: int) -> 
 # --- what the makespan was spent on ----------------------------------------------------------------------------------
 
 
-def _path(inputs: Inputs) -> pd.DataFrame:
-    """The pieces of the path; see the module's definition."""
+def _path(inputs: Inputs) -> tuple[pd.DataFrame, int]:
+    """The pieces of the path, see the module's definition; and `Critical.unknown_ns`."""
     out = pd.DataFrame(_walk(inputs), columns=_Piece._fields).iloc[::-1].reset_index(drop=True)
     numbers = [name for name in _Piece._fields if name != "via"]
     out[numbers] = out[numbers].astype(np.int64)
@@ -186,26 +195,19 @@ def _path(inputs: Inputs) -> pd.DataFrame:
     ran = task >= 0
     for name in PARTS:
         out[name] = np.int64(0)
-    calls = inputs.cover(*edge_table.FILES)
-    io = calls.inside(task[ran], low[ran], high[ran])
-    both = (np.concatenate(columns) for columns in zip(calls.rows, inputs.stuck, strict=True))
-    either = intervals.cover(intervals.union(intervals.Intervals(*both)), len(inputs.tasks))
-    either_ns = either.inside(task[ran], low[ran], high[ran])
-    # Nobody in a task makes a call on a file or a pipe while it waits.
-    waits = intervals.cover(inputs.waiting, len(inputs.tasks)).inside(task[ran], low[ran], high[ran])
-    out.loc[ran, "io"] = io
-    out.loc[ran, "stream"] = np.maximum(either_ns - io, 0)
-    out.loc[ran, "wait"] = waits
     pause = np.zeros(len(out), dtype=np.int64)
     pause[ran] = intervals.cover(inputs.pauses, len(inputs.tasks)).inside(task[ran], low[ran], high[ran])
-    out["compute"] = np.where(ran, high - low - out["io"] - out["stream"] - out["wait"] - pause, 0)
+    of_task = inputs.spent.inside(task[ran], low[ran], high[ran])
+    spent = time_model.filled(of_task, (high - low - pause)[ran])
+    for name, states in _STATES.items():
+        out.loc[ran, name] = spent[list(states)].sum(axis=1).to_numpy()
     waited = low - out["begin_ns"].to_numpy() + pause
     outside = {"startup": (out["via"] == START).to_numpy(), "stop": (out["via"] == REST).to_numpy()}
     for name, here in outside.items():
         out[name] = np.where(here & ~ran, waited, 0)
     out["gap"] = waited - out["startup"] - out["stop"]
     result: pd.DataFrame = out.drop(columns="start_ns")
-    return result
+    return result, int(spent[time_model.UNKNOWN].sum())
 
 
 class _Piece(NamedTuple):

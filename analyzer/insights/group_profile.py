@@ -2,8 +2,7 @@
 
     name --_member--> actors --counts, busy times, accesses, hand-overs--> GroupProfile
 
-Time is wall time in which at least one of its processes was inside a call of the kind, or in none (computing), and
-the time in which all of them waited for processes of others (own_time.py). Invariant: reads no events.
+Its time is told by the time model (model/time_model.py). Invariant: reads no events.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights import access_patterns, insights
 from tailrace.analyzer.insights.host_facts import HostFacts
 from tailrace.analyzer.insights.inputs import Inputs
-from tailrace.analyzer.model import dataflow, outcomes, own_time
+from tailrace.analyzer.model import dataflow, outcomes, time_model
 from tailrace.analyzer.store.processes import PROCESS
-from tailrace.analyzer.util import intervals, nearest
+from tailrace.analyzer.util import nearest
 from tailrace.analyzer.util.types import Bools, Ints
 from tailrace.errors import QueryError
 
@@ -35,7 +34,8 @@ class GroupProfile:
     """Times are ns since the epoch, spans ns.
 
     tasks, processes: how many; statuses: the managers' words for how its tasks ended, with their number; retried: tasks
-    of several tries. calls_ns: by kind (edge_table.KINDS), and computing. files: the most moved, as path, read_bytes,
+    of several tries. spent_ns: `time_model.STATES`, which
+    add up to the time from begin to end. files: the most moved, as path, read_bytes,
     written_bytes. sources, targets: stages (of a stage) whose data it read and that read its data, with bytes.
     accesses: as `Accesses.to_json`; others: of a rank or host, time_ns and bytes of each. facts: of a host.
     """
@@ -49,7 +49,7 @@ class GroupProfile:
     processes: int
     statuses: dict[str, int]
     retried: int
-    calls_ns: dict[str, int]
+    spent_ns: dict[str, int]
     read_bytes: int
     written_bytes: int
     failed_calls: int
@@ -81,6 +81,7 @@ def group_profile(run: AnalyzedRun, kind: str, name: str) -> GroupProfile:
     mine = group == at
     m = inputs.m
     counts = m.table.counts[mine[m.table.counts["who"].to_numpy()]]
+    begin, end = int(counts["first_ns"].min()), int(counts["last_ns"].max())
     tasks = np.unique(inputs.of_who[mine])
     tagged = tasks[(inputs.tasks["task"].to_numpy()[tasks] != "")]
     statuses, retried = _statuses(run, inputs, tagged)
@@ -89,13 +90,13 @@ def group_profile(run: AnalyzedRun, kind: str, name: str) -> GroupProfile:
         kind=kind,
         name=name,
         t0_ns=inputs.start_ns,
-        begin_ns=int(counts["first_ns"].min()),
-        end_ns=int(counts["last_ns"].max()),
+        begin_ns=begin,
+        end_ns=end,
         tasks=len(tagged),
         processes=len(m.who.loc[mine, PROCESS].drop_duplicates()),
         statuses=statuses,
         retried=retried,
-        calls_ns=_times(inputs, mine),
+        spent_ns=_times(inputs, mine, begin, end),
         read_bytes=int(counts["read_bytes"].sum()),
         written_bytes=int(counts["written_bytes"].sum()),
         failed_calls=int(counts["failed"].sum()),
@@ -120,12 +121,11 @@ def _statuses(run: AnalyzedRun, inputs: Inputs, tasks: Ints) -> tuple[dict[str, 
     return found, retried
 
 
-def _times(inputs: Inputs, mine: Bools) -> dict[str, int]:
-    group = np.where(mine, 0, -1)
-    calls = edge_table.by_kind(edge_table.regrouped(inputs.m.table.busy, group), 1)[0]
-    kinds = dict(zip(edge_table.KINDS, calls.tolist(), strict=True))
-    spent = {"child": own_time.waiting(inputs.m, group), "computing": own_time.computing(inputs.m, group)}
-    return {**kinds, **{name: int(intervals.length(rows, 1)[0]) for name, rows in spent.items()}}
+def _times(inputs: Inputs, mine: Bools, begin: int, end: int) -> dict[str, int]:
+    zero, low, high = (np.array([at], dtype=np.int64) for at in (0, begin, end))
+    spent = inputs.time.states(np.where(mine, 0, -1)).inside(zero, low, high)
+    row = time_model.filled(spent, high - low).iloc[0]
+    return {str(name): int(ns) for name, ns in row.items()}
 
 
 def _files(inputs: Inputs, mine: Bools) -> list[dict[str, Any]]:

@@ -36,6 +36,7 @@ from tailrace.analyzer.model import order as orders
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.model.order import Order
 from tailrace.analyzer.model.process_tree import Lives
+from tailrace.analyzer.model.time_model import Spans, TimeModel
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import with_stage
@@ -109,25 +110,19 @@ class Inputs(Tabular):
         return intervals.cover(edge_table.spent(self.busy, kinds), len(self.tasks))
 
     @cached_property
+    def time(self) -> TimeModel:
+        """What all time was spent on."""
+        return TimeModel(self.m)
+
+    @cached_property
+    def spent(self) -> Spans:
+        """What each task's time was spent on."""
+        return self.time.states(self.of_who)
+
+    @cached_property
     def waiting(self) -> Intervals:
         """When each task waited for processes outside of it."""
         return own_time.waiting(self.m, self.of_who)
-
-    @cached_property
-    def computing(self) -> Intervals:
-        """When at least one process of each task was in no recorded call."""
-        return own_time.computing(self.m, self.of_who)
-
-    @cached_property
-    def stuck(self) -> Intervals:
-        """When each task was in calls on pipes and sockets, and none of its other processes went on meanwhile."""
-        streams = self.cover(*edge_table.STREAMS).rows
-        alone = (self.tasks["processes"] < 2).to_numpy()
-        mine, others = (
-            Intervals(*(column[pick] for column in streams)) for pick in (alone[streams.group], ~alone[streams.group])
-        )
-        several = intervals.outside(others, intervals.union(self.computing))
-        return intervals.union(Intervals(*map(np.concatenate, zip(mine, several, strict=True))))
 
     @cached_property
     def pauses(self) -> Intervals:

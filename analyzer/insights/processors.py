@@ -1,9 +1,8 @@
 """What the kernel says of processors: how many the run could use, and for how long its tasks used or awaited them.
 
-    processes (cpus, utime_ns, stime_ns, ready_ns) + lives of the actors --> Processors
+    processes (cpus, utime_ns, stime_ns, ready_ns) + model/time_model.py --> Processors
 
-Invariants: a task's time is known only where (nearly) all of its processes worked for no other task and their accounts
-are there; a thread of a pool has none of its own. Reads no events.
+Invariant: reads no events.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.types import Ints
 
 UNKNOWN = -1
-MOST_UNTOLD = 0.1
-"""Of the lives of a task's processes: of more than that no account says what they used."""
 BUSY = 0.85
 """Of the time of all processors, from which on more work at a time can't be done."""
 
@@ -77,7 +74,8 @@ def processors(inputs: Inputs) -> Processors:
     used = told(inputs, "utime_ns", "stime_ns")
     of_process = np.where((used < 0).any(axis=1), UNKNOWN, used.sum(axis=1))
     ready = told(inputs, "ready_ns", "ready_of_ns")
-    return Processors(inputs, _count(inputs), _of_tasks(inputs, of_process), of_process, ready[:, 0], ready[:, 1])
+    of_task = np.where(inputs.works, inputs.time.on_processor(inputs.of_who, len(inputs.tasks)), UNKNOWN)
+    return Processors(inputs, _count(inputs), of_task, of_process, ready[:, 0], ready[:, 1])
 
 
 def told(inputs: Inputs, *names: str) -> Ints:
@@ -89,28 +87,6 @@ def told(inputs: Inputs, *names: str) -> Ints:
         known = dict(zip(keys(rows), rows[list(names)].to_numpy(dtype=np.int64), strict=True))
         for process, key in zip(lives.process.tolist(), keys(inputs.m.who), strict=True):
             out[process] = known.get(key, UNKNOWN)
-    return out
-
-
-def _of_tasks(inputs: Inputs, of_process: Ints) -> Ints:
-    """By the share of a process's life in which it was its one task: before that it was the launcher of the task."""
-    lives, task = inputs.lives, inputs.of_who
-    works = inputs.works[task]
-    low, high = np.full(len(of_process), np.iinfo(np.int64).max), np.full(len(of_process), -1)
-    np.minimum.at(low, lives.process[works], task[works])
-    np.maximum.at(high, lives.process[works], task[works])
-    span, process = np.zeros(len(of_process), dtype=np.int64), lives.process
-    np.add.at(span, process[works], (lives.end - lives.start)[works])
-    share = np.minimum(span / np.maximum(lives.over - lives.begun, 1), 1)
-    mine = np.flatnonzero((low == high) & (of_process >= 0))
-    out = np.zeros(len(inputs.tasks), dtype=np.int64)
-    np.add.at(out, low[mine], (of_process[mine] * share[mine]).astype(np.int64))
-    untold = ((low != high) | (of_process < 0))[process] & works
-    whole, part = np.zeros(len(out), dtype=np.int64), np.zeros(len(out), dtype=np.int64)
-    np.add.at(whole, task[works], (lives.end - lives.start)[works])
-    np.add.at(part, task[untold], (lives.end - lives.start)[untold])
-    out[(part > MOST_UNTOLD * whole) | (whole == 0)] = UNKNOWN
-    out[~inputs.works] = UNKNOWN
     return out
 
 

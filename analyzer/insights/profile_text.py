@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from tailrace.analyzer.model import time_model
 from tailrace.analyzer.util import html
 from tailrace.analyzer.util.formatting import bytes_text, count_text, moment_text, time_text
 
@@ -81,8 +82,12 @@ def _status(profile: TaskProfile) -> str:
 
 def _times(profile: TaskProfile) -> list[tuple[str, str]]:
     declared = [(word, profile.waits.get(name)) for name, word in WAITS.items()]
-    known = [(word, ns) for word, ns in declared if ns] or [(kind, ns) for kind, ns in profile.calls_ns.items() if ns]
+    known = [(word, ns) for word, ns in declared if ns] or _by_state(profile)
     return [(word, time_text(ns)) for word, ns in known]
+
+
+def _by_state(profile: TaskProfile) -> list[tuple[str, int]]:
+    return [(time_model.WORDS[state], ns) for state, ns in profile.spent_ns.items() if ns]
 
 
 def _family(profile: TaskProfile) -> list[tuple[str, list[str]]]:

@@ -4,9 +4,8 @@
                        --events of its blocks--> its slowest calls
 
 The time is told twice, since the sources differ: by the manager's times (`waits`, of declared tasks), from submission
-to end; and by the calls (`calls_ns`), from the first to the last one. Wall time in which calls of several kinds ran in
-parallel counts for each kind; it computes while one of its processes is in no call, and waits for processes while all
-of them do (own_time.py).
+to end; and by the trace (`spent_ns`), from the first call to the last one, by the time model (model/time_model.py): the
+parts add up.
 
 A task is set apart from its siblings, the other tasks of its stage, by a figure that is further from their median than
 `FAR` times their median absolute deviation, scaled as for a normal distribution (the conservative limit of Leys et al.
@@ -31,9 +30,8 @@ from tailrace.analyzer.insights.command_lines import commands
 from tailrace.analyzer.insights.file_history import row_of
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.insights.slowest_calls import Call, slowest
-from tailrace.analyzer.model import dataflow, outcomes, own_time, requests, task_arguments, waits
+from tailrace.analyzer.model import dataflow, outcomes, requests, task_arguments, time_model, waits
 from tailrace.analyzer.store import processes
-from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.types import Ints, Row
 from tailrace.errors import QueryError
 
@@ -41,6 +39,8 @@ FAR = 3.0
 _NORMAL = 1.4826
 """Median absolute deviation of a normal distribution -> its standard deviation."""
 LEAST_SHARE = 0.25
+LEAST_OF_TIME = 0.01
+"""Of the task's duration, by which its time in a state must differ: scheduling alone makes small differences."""
 LEAST_SIBLINGS = 3
 """Fewer siblings have no spread to be outside of."""
 
@@ -99,8 +99,8 @@ class Difference:
 class TaskProfile:
     """A task. Times are ns since the epoch, spans ns; None where unknown.
 
-    status: the manager's word, or None; waits: columns of `waits.TIMES`; calls_ns: time in calls by kind
-    (edge_table.KINDS; child: all its processes waited for others), and computing: one of its processes was in no call.
+    status: the manager's word, or None; waits: columns of `waits.TIMES`; spent_ns: `time_model.STATES`, which
+    add up to the time between its first and last call; calls: by `edge_table.CALLS`.
     arguments: those that its manager declared, as text by name.
     requested: what it asked its manager for, of `requests.RESOURCES`; cores_used: processor time by the time between
     its first and last call, None where a process of it also ran other tasks.
@@ -121,7 +121,7 @@ class TaskProfile:
     begin_ns: int | None
     end_ns: int | None
     waits: dict[str, int | None]
-    calls_ns: dict[str, int]
+    spent_ns: dict[str, int]
     calls: dict[str, int]
     failed_calls: int
     read_bytes: int
@@ -206,7 +206,7 @@ def task_profile(run: AnalyzedRun, task: str) -> TaskProfile:
         name=inputs.called(code),
         begin_ns=int(row["start_ns"]),
         end_ns=int(row["end_ns"]),
-        calls_ns={name: int(seen[name]) for name in (*edge_table.KINDS, "computing")},
+        spent_ns={name: int(seen[name]) for name in time_model.STATES},
         calls={kind: int(own["calls"][own["kind"] == at].sum()) for at, kind in enumerate(edge_table.CALLS)},
         failed_calls=int(own["failed"].sum()),
         read_bytes=int(own["read_bytes"].sum()),
@@ -229,7 +229,7 @@ def task_profile(run: AnalyzedRun, task: str) -> TaskProfile:
 _NOTHING: dict[str, Any] = {
     **dict.fromkeys(("begin_ns", "end_ns", "max_rss_bytes", "cores_used", "slack_ns")),
     **dict.fromkeys(("failed_calls", "read_bytes", "written_bytes", "path_ns", "siblings"), 0),
-    **{name: {} for name in ("calls_ns", "calls")},
+    **{name: {} for name in ("spent_ns", "calls")},
     **{name: [] for name in ("processes", "inputs", "outputs", "before", "after")},
 }
 """The figures of a task without events."""
@@ -330,11 +330,10 @@ def _waits(run: AnalyzedRun, key: tuple[str, str]) -> dict[str, int | None]:
 def _figures(inputs: Inputs) -> pd.DataFrame:
     """Figures of all tasks that siblings are compared by: ns and bytes."""
     count = len(inputs.tasks)
-    by_kind = edge_table.by_kind(inputs.busy, count)
-    out: pd.DataFrame = pd.DataFrame(dict(zip(edge_table.KINDS, by_kind.T, strict=True)))
-    out["child"] = intervals.length(inputs.waiting, count)
-    out["duration"] = (inputs.tasks["end_ns"] - inputs.tasks["start_ns"]).to_numpy()
-    out["computing"] = intervals.length(own_time.computing(inputs.m, inputs.of_who), count)
+    start, end = (inputs.tasks[name].to_numpy(dtype=np.int64) for name in ("start_ns", "end_ns"))
+    spent = inputs.spent.inside(np.arange(count, dtype=np.int64), start, end)
+    out: pd.DataFrame = time_model.filled(spent, end - start)
+    out["duration"] = end - start
     counts = inputs.m.table.counts
     of = inputs.of_who[counts["who"].to_numpy()]
     for name in ("calls", "failed", "read_bytes", "written_bytes"):
@@ -350,12 +349,14 @@ def differences(figures: pd.DataFrame, task: int, siblings: Ints) -> list[Differ
     if len(siblings) < LEAST_SIBLINGS:
         return []
     found = []
+    duration = float(figures["duration"].to_numpy()[task]) if "duration" in figures else 0.0
     for name in figures.columns:
         value, others = float(figures[name].to_numpy()[task]), figures[name].to_numpy(dtype=float)[siblings]
         median = float(np.median(others))
         spread = _NORMAL * float(np.median(np.abs(others - median)))
         far = abs(value - median) / spread if spread else float("inf")
-        if value != median and far > FAR and abs(value - median) >= LEAST_SHARE * median and value + median > 0:
+        least = max(LEAST_SHARE * median, LEAST_OF_TIME * duration if name in time_model.STATES else 0.0)
+        if value != median and far > FAR and abs(value - median) >= least and value + median > 0:
             found.append(Difference(str(name), value, median, min(far, 1e9)))
     share = {d.figure: abs(d.value - d.median) / max(d.value, d.median) for d in found}
     return sorted(found, key=lambda d: (-share[d.figure], d.figure))

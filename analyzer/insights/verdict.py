@@ -2,10 +2,9 @@
 
     critical path (parts, stages) + processors + findings --verdict--> Verdict
 
-The account is that of the critical path (critical.py): each ns of the makespan is in one part. What a task did in no
-recorded call is told apart by the kernel's account of processor time: computing is said of what was on a processor
-alone, and where that is not known (threads of a pool), neither is said. The change is that of the finding with the
-largest estimate, which is an upper bound (finding.py).
+The account is that of the critical path (critical.py): each ns of the makespan is in one part, by the time model.
+Computing is said of what was on a processor alone, and where that is not known (threads of a pool), neither computing
+nor waiting. The change is that of the finding with the largest estimate, which is an upper bound (finding.py).
 """
 
 from __future__ import annotations
@@ -20,23 +19,25 @@ from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import ADVISED, GAPS, TIME, Finding
 from tailrace.analyzer.insights.finding_list import Findings
 from tailrace.analyzer.insights.processors import BUSY
+from tailrace.analyzer.model import time_model
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import time_text
 
-COMPUTING, ASLEEP, RUNNING = "computing", "asleep", "running"
+COMPUTING, RUNNING = "computing", "running"
+ELSEWHERE = "elsewhere"
 WORDS = {
-    COMPUTING: "computing",
-    ASLEEP: "waiting outside of recorded calls (asleep, or for a processor)",
-    RUNNING: "running outside of recorded calls (computing, asleep or waiting)",
+    COMPUTING: time_model.WORDS[time_model.COMPUTING],
+    RUNNING: time_model.WORDS[time_model.UNKNOWN],
     "io": "reading and writing files",
-    "stream": "waiting on pipes and sockets",
-    "wait": "waiting for other processes",
+    **{name: time_model.WORDS[name] for name in ("ready", "lock", "socket", "sleep", "polling", "pipe", "thread")},
+    "wait": time_model.WORDS["child"],
+    ELSEWHERE: time_model.WORDS[time_model.ELSEWHERE],
     "gap": "between tasks",
     "startup": "starting up before the first task",
     "stop": "ending after the last task",
 }
-CROWDED = "waiting for a processor"
-"""In place of `ASLEEP`, where more tasks ran than there are processors, and these were busy."""
+UNTOLD = "waiting outside of recorded calls (asleep, or for a processor)"
+"""Of `ELSEWHERE`, where the kernel doesn't tell how long threads were ready, or the trace is older than that."""
 NEXT_SHARE = 0.05
 """Of the makespan: a part that is smaller is not told."""
 MOST_OF = 0.6
@@ -85,7 +86,7 @@ def _best(findings: Findings, makespan: int) -> Finding | None:
 
 def _bound(found: Analyses, findings: Findings, parts: Mapping[str, int]) -> str:
     makespan = found.inputs.makespan_ns
-    words = {**WORDS, ASLEEP: CROWDED} if _is_crowded(found) else WORDS
+    words, crowded = words_of(found), _is_crowded(found)
     (first, most), *others = parts.items()
     rest = [(name, ns) for name, ns in others if ns >= NEXT_SHARE * makespan]
     few = next((one for one in findings if one.kind == TOO_FEW and not one.small), None)
@@ -93,12 +94,13 @@ def _bound(found: Analyses, findings: Findings, parts: Mapping[str, int]) -> str
         share = min(few.cost_ns / makespan, 1)
         bound = f"Too few workers bound it: twice as many could save {share:.0%} of {time_text(makespan)}"
         return f"{bound}. Most of the time is {words[first]}, {most / makespan:.0%}."
-    if first in (COMPUTING, ASLEEP) and _is_crowded(found):
+    shared = (COMPUTING, "ready", *(() if found.inputs.time.tells_ready else (ELSEWHERE,)))
+    if first in shared and crowded:
         bound = (
             f"The processors bound it: {found.processors.count:,} for up to {_most_at_once(found):,} tasks at a time,"
             f" all busy for {found.processors.used(_whole(found)):.0%} of {time_text(makespan)}"
         )
-        rest = [row for row in rest if row[0] not in (COMPUTING, ASLEEP)]
+        rest = [row for row in rest if row[0] not in shared]
     else:
         subject = words[first]
         bound = f"{subject[0].upper()}{subject[1:]} bounds it: {most / makespan:.0%} of {time_text(makespan)}"
@@ -108,9 +110,16 @@ def _bound(found: Analyses, findings: Findings, parts: Mapping[str, int]) -> str
     return f"{bound}."
 
 
+def words_of(found: Analyses) -> Mapping[str, str]:
+    """The parts of this run in words."""
+    if found.inputs.time.tells_ready:
+        return WORDS
+    return {**WORDS, ELSEWHERE: WORDS["ready"] if _is_crowded(found) else UNTOLD}
+
+
 def _place(found: Analyses, part: str, ns: int) -> str:
     """The stage in which most of a part was, where there are several."""
-    column = "compute" if part in (COMPUTING, ASLEEP, RUNNING) else part
+    column = "compute" if part in (COMPUTING, RUNNING) else part
     stages = found.critical.stages
     if column not in stages or len(stages) < 2 or not int(stages[column].sum()):
         return ""
@@ -121,24 +130,10 @@ def _place(found: Analyses, part: str, ns: int) -> str:
 
 def _parts(found: Analyses) -> dict[str, int]:
     """ns of the makespan by the keys of `WORDS`, the largest first, without those of no time."""
+    unknown = found.critical.unknown_ns
     parts = dict(found.critical.parts)
-    compute = parts.pop("compute")
-    parts.update(_computing(found, compute))
+    parts.update({COMPUTING: parts.pop("compute") - unknown, RUNNING: unknown})
     return {name: ns for name, ns in sorted(parts.items(), key=lambda row: -row[1]) if ns > 0}
-
-
-def _computing(found: Analyses, whole: int) -> dict[str, int]:
-    """What tasks of the path did in no recorded call, by what the kernel says of their processor time."""
-    path = found.critical.path
-    on = path[path["task"] >= 0].groupby("task")["compute"].sum()
-    tasks, ns = on.index.to_numpy(dtype=np.int64), on.to_numpy(dtype=np.int64)
-    used = found.processors.of_task[tasks]
-    alone = intervals.length(found.inputs.computing, len(found.inputs.tasks))[tasks]
-    known = used >= 0
-    share = np.where(known, np.minimum(used / np.maximum(alone, 1), 1), 0)
-    computed = int((ns * share).sum())
-    running = int(ns[~known].sum())
-    return {COMPUTING: computed, RUNNING: running, ASLEEP: max(whole - computed - running, 0)}
 
 
 def _whole(found: Analyses) -> intervals.Intervals:

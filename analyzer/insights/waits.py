@@ -26,6 +26,7 @@ import pandas as pd
 
 from tailrace import _native
 from tailrace.analyzer.edges import edge_table
+from tailrace.analyzer.insights.critical import OWN_PARTS
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.insights.processors import Processors, told
 from tailrace.analyzer.model import calls
@@ -169,7 +170,7 @@ class Waits:
         """Task -> how much of its times lies on the critical path (`Critical.path`), ns."""
         pieces = path[path["task"].isin(list(times))]
         out: dict[int, int] = {}
-        own = pieces[["compute", "io", "stream", "wait"]].sum(axis=1)
+        own = pieces[[*OWN_PARTS]].sum(axis=1)
         for task, high, length in zip(pieces["task"].tolist(), pieces["end_ns"].tolist(), own.tolist(), strict=True):
             piece = np.array([[high - length, high]], dtype=np.int64)
             out[task] = out.get(task, 0) + intervals.total(intervals.intersect(piece, times[task]))
@@ -197,10 +198,11 @@ class Waits:
         if not len(who):
             return {}
         users = np.isin(inputs.of_who, inputs.of_who[np.unique(who)])
-        busy, kinds = inputs.m.table.busy, len(edge_table.KINDS)
-        passive = np.isin(busy.group % kinds, (edge_table.WAIT, edge_table.STREAM))
-        passive &= (busy.weight == busy.end - busy.start) & users[busy.group // kinds]
-        others = Intervals(*(column[passive] for column in busy._replace(group=busy.group // kinds)))
+        busy = inputs.m.table.busy
+        owner, kind = edge_table.owners_and_kinds(busy)
+        passive = np.isin(kind, (edge_table.CHILD, *edge_table.STREAMS))
+        passive &= (busy.weight == busy.end - busy.start) & users[owner]
+        others = Intervals(*(column[passive] for column in busy._replace(group=owner)))
         still = intervals.union(_both(waits, others))
         actors = np.flatnonzero(users).astype(np.int64)
         lives = intervals.make(actors, inputs.lives.start[actors], inputs.lives.end[actors])
@@ -259,15 +261,12 @@ def _read(inputs: Inputs, actors: Ints, names: Collection[str]) -> pd.DataFrame:
 def _sleepers(inputs: Inputs, processors: Processors) -> Ints:
     """The actors of tasks that were asleep, or in calls for locks, for `SHARE` of the makespan."""
     m, lives = inputs.m, inputs.lives
-    busy = intervals.union(m.table.busy._replace(group=m.table.busy.group // len(edge_table.KINDS)))
-    in_calls = intervals.length(busy, len(m.who))
+    others = (*edge_table.FILES, *edge_table.STREAMS, edge_table.CHILD)
+    in_calls = intervals.length(edge_table.spent(m.table.busy, others), len(m.who))
     of_task = grouping.sums(inputs.of_who, np.maximum(lives.end - lives.start - in_calls, 0), len(inputs.tasks))
     task = processors.task_of_process
     computed = np.maximum(told(inputs, "utime_ns")[:, 0], 0)[task >= 0]
     of_task -= grouping.sums(task[task >= 0], computed, len(inputs.tasks))
-    functions = m.table.functions[m.table.functions["name"].isin(calls.LOCKS)]
-    of_locks = inputs.of_who[functions["who"].to_numpy(dtype=np.int64)]
-    of_task = of_task + grouping.sums(of_locks, functions["time_ns"].to_numpy(dtype=np.int64), len(inputs.tasks))
     mine = (of_task >= SHARE * inputs.makespan_ns) & inputs.works & ~inputs.of_manager
     return np.flatnonzero(mine[inputs.of_who]).astype(np.int64)
 

@@ -1,14 +1,14 @@
-"""When groups of actors (tasks, stages, ranks) computed, and when all of their processes waited for other processes.
+"""When actors and threads lived, and when all processes of a group of actors (a task, a stage, a rank) waited for other
+processes.
 
-    lives of the actors, their busy times --computing, waiting--> intervals by group
+    first and last calls, forks and waits --lives, thread_lives--> intervals by actor, by thread
+    lives of the actors, their busy times --waiting--> intervals by group
 
-A process computes while none of its threads is in a call on files, on a pipe or socket, or waits for a process, and one
-of them is in no recorded call at all. A shell that waits for its commands is no wait of the task that they
-are in, as long as one of them does anything: a group waits while some of its processes wait for a process, and all the
-others are over or have not begun. So the process waited for is outside of the group: of another task, or not traced.
+A shell that waits for its commands is no wait of the task that they are in, as long as one of them does anything: a
+group waits while some of its processes wait for a process, and all the others are over or have not begun. So the
+process waited for is outside of the group: of another task, or not traced.
 
-Invariants: nobody in a group computes while it waits. The busy times of an actor with more calls than `MAX_BUSY` are
-coarse: what is between its calls counts as computing, and its waits don't count.
+Invariant: waits of an actor with more calls than `MAX_BUSY`, whose busy times are coarse, don't count.
 """
 
 from __future__ import annotations
@@ -24,35 +24,11 @@ from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.types import Bools, Ints
 
 
-def computing(m: Model, group: Ints) -> Intervals:
-    """When at least one process of each group was in no call, united.
-
-    Args:
-        group: of each actor (row of `m.who`), -1: in none.
-    """
-    table = m.table
-    free = _free(_lives(m), edge_table.spent(table.busy, _HOLDING))
-    threads = _free(_thread_lives(m), edge_table.spent(table.thread_calls))
-    awake = _grouped(threads, table.threads["who"].to_numpy(dtype=np.int64))
-    return _grouped(intervals.outside(free, intervals.outside(free, awake)), group)
-
-
-_HOLDING = (*edge_table.FILES, edge_table.LOCK, *edge_table.STREAMS, edge_table.CHILD)
-"""Calls in which one thread is taken to hold up its process: what the others do meanwhile may not be recorded."""
-
-
-def _free(alive: Intervals, calls: Intervals) -> Intervals:
-    """When they lived outside of calls, or, where busy times are coarse, not in calls all the time."""
-    gaps = intervals.outside(alive, calls)
-    between = Intervals(calls.group, calls.start, calls.end, calls.end - calls.start - calls.weight)
-    return intervals.union(_both(gaps, _picked(between, between.weight > 0)))
-
-
 def waiting(m: Model, group: Ints) -> Intervals:
     """When all processes of each group waited for processes, united; `group` as for `computing`."""
     waits = edge_table.spent(m.table.busy, (edge_table.CHILD,))
     waits = _picked(waits, waits.weight == waits.end - waits.start)
-    awake = _grouped(intervals.outside(_lives(m), waits), group)
+    awake = _grouped(intervals.outside(lives(m), waits), group)
     return intervals.outside(_grouped(waits, group), awake)
 
 
@@ -64,7 +40,7 @@ def seen(m: Model) -> tuple[Ints, Ints]:
     return start, end
 
 
-def _thread_lives(m: Model) -> Intervals:
+def thread_lives(m: Model) -> Intervals:
     """The life of each row of `m.table.threads`: from its first event to its last one; of an actor's first thread, or
     its only one, that of the actor, unless it is a worker that entered the context."""
     threads = m.table.threads
@@ -73,12 +49,12 @@ def _thread_lives(m: Model) -> Intervals:
     only = np.bincount(who, minlength=len(m.who))[who] == 1
     first = only | (tid == m.who["pid"].to_numpy(dtype=np.int64)[who])
     first &= threads["begun"].to_numpy() == 0
-    whole = _lives(m)
+    whole = lives(m)
     start[first], end[first] = whole.start[who[first]], whole.end[who[first]]
     return intervals.make(np.arange(len(who), dtype=np.int64), start, end)
 
 
-def _lives(m: Model) -> Intervals:
+def lives(m: Model) -> Intervals:
     """The life of each actor: a process that was forked and waited for in the trace began with the fork, before its
     first call, and was over with the wait. Of several forks or waits of its pid on its host the nearest counts."""
     start, end = (times.copy() for times in seen(m))
@@ -119,10 +95,6 @@ def _nearest(group: Ints, when: Ints, of: Ints, ns: Ints, *, before: bool) -> In
 
 def _picked(rows: Intervals, keep: Bools) -> Intervals:
     return Intervals(*(column[keep] for column in rows))
-
-
-def _both(one: Intervals, other: Intervals) -> Intervals:
-    return Intervals(*(np.concatenate(columns) for columns in zip(one, other, strict=True)))
 
 
 def _grouped(rows: Intervals, group: Ints) -> Intervals:

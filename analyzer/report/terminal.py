@@ -22,7 +22,6 @@ from rich.text import Text
 from tailrace.analyzer import summary
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights.finding import ADVISED, COSTLESS
-from tailrace.analyzer.insights.verdict import ASLEEP, COMPUTING, RUNNING, WORDS
 from tailrace.analyzer.report.names import Names, fit, names_of
 from tailrace.analyzer.report.terminal_tables import GAP, ORDER_WORDS, SHOWN, STATUS_STYLES, TABLES, WIDE, first_of
 from tailrace.analyzer.summary.limits import JsonObject
@@ -43,15 +42,7 @@ COST_WIDTH = 9
 LIST_ALL = "tailrace report {run} --all"
 TOGETHER = re.compile(r"(?<=\d) (?=(?:[num]?s|min|h|B|[KMGTP]iB)\b)|(?<=\w) (?=\d+(?: ->|\.?$))")
 """Blanks at which a line does not break: "4.42 s", "merge 13"."""
-PART_WORDS = {
-    **{part: WORDS[part] for part in (COMPUTING, ASLEEP, RUNNING)},
-    "io": "in file I/O",
-    "stream": "blocked on pipes and sockets",
-    "wait": "waiting for other processes",
-    "gap": "between tasks (scheduling, queue)",
-    "startup": "starting up before the first task",
-    "stop": "after the last call of a task",
-}
+GAP_WORDS = "between tasks (scheduling, queue)"
 SILENT_GAP = "between tasks (scheduling, queue, tasks without a recorded call)"
 UNMANAGED_GAP = "between tasks (their start, the script's own time)"
 OUTCOME_STYLES = {"failed": "bold red", "noted": "yellow"}
@@ -154,9 +145,8 @@ def critical_text(critical: JsonObject) -> str:
     span = critical["makespan_ms"]
     if not span:
         return "Critical path: nothing ran."
-    words = PART_WORDS if critical["managed"] else {**PART_WORDS, "gap": UNMANAGED_GAP}
-    if critical["silent_tasks"]:
-        words = {**PART_WORDS, "gap": SILENT_GAP}
+    gap = GAP_WORDS if critical["managed"] else UNMANAGED_GAP
+    words = {**critical["words"], "gap": SILENT_GAP if critical["silent_tasks"] else gap}
     shares = ((critical["account_ms"].get(name, 0) / span, words[name]) for name in words)
     parts = ", ".join(f"{share:.0%} {words}" for share, words in shares if share >= 0.005)
     bound = time_text(critical["bound_ms"] * 1e6)

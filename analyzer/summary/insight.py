@@ -8,6 +8,7 @@ from itertools import groupby
 
 from tailrace.analyzer.insights import Inputs, Insights
 from tailrace.analyzer.insights.critical import PARTS, TASK_PARTS
+from tailrace.analyzer.insights.verdict import words_of
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.summary.limits import LIMITS, JsonObject, ms, plain
 from tailrace.analyzer.util.types import Ints
@@ -26,8 +27,8 @@ def verdict(found: Insights) -> JsonObject:
 
 
 def critical(found: Insights, start_ns: int, tasks: list[JsonObject], task_row: Ints) -> JsonObject:
-    """The critical path: what the makespan was spent on (ms; account_ms: with what the kernel says of processors), by
-    stage, and its pieces, the longest when cut.
+    """The critical path: what the makespan was spent on (ms; account_ms: the same with what is not known apart, words:
+    its names), by stage, and its pieces, the longest when cut.
 
     Args:
         tasks: the rows that the report has.
@@ -60,10 +61,12 @@ def critical(found: Insights, start_ns: int, tasks: list[JsonObject], task_row: 
         "bound_ms": ms(c.bound_ns),
         "parts_ms": {name: ms(ns) for name, ns in c.parts.items()},
         "account_ms": {name: ms(ns) for name, ns in found.verdict.parts.items()},
+        "words": dict(words_of(found)),
         "stages": [
             {
                 "stage": str(row["stage"]),
                 "tasks": int(row["tasks_on_path"]),
+                "path_ms": ms(row["path_ns"]),
                 "least_slack_ms": ms(row["least_slack_ns"]),
                 **{f"{name}_ms": ms(row[name]) for name in TASK_PARTS},
             }

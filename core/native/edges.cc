@@ -1,4 +1,5 @@
-// Binds the edge table: fold_events, fold_bursts, unite_intervals and bits of tailrace._native.
+// Binds the edge table and what is computed of its times: fold_events, fold_bursts, unite_intervals, time_states and bits
+// of tailrace._native.
 //
 // Invariants: the interpreter's lock is released while rows are folded, so Dask's threads run in parallel. Arrays are
 // checked before, so that a table from a damaged file is an error and no read out of bounds.
@@ -15,6 +16,7 @@
 #include "accesses.h"
 #include "bursts.h"
 #include "intervals.h"
+#include "time_states.h"
 
 namespace nb = nanobind;
 
@@ -150,6 +152,36 @@ nb::tuple unite(const std::vector<IntervalArrays> &parts, size_t limit) {
   return nb::make_tuple(to_tuple(&united.rows), to_numpy(&united.coarse));
 }
 
+// shares: the columns of ThreadShares, by thread.
+nb::tuple states_of(const std::tuple<Codes, Codes> &owners, const std::vector<Array<double>> &shares,
+                    const IntervalArrays &lives, const IntervalArrays &calls,
+                    const std::tuple<int64_t, int64_t, int64_t, int64_t> &kind_row) {
+  const auto &[group, process] = owners;
+  const size_t threads = group.shape(0);
+  const auto [count, data, inner, of_threads] = kind_row;
+  if (data < 0 || inner < data || of_threads < inner || count <= of_threads || count > 64) {
+    refuse("no such kinds of calls");
+  }
+  if (shares.size() != 5) refuse("a thread has five shares");
+  if (process.shape(0) != threads) refuse("groups and processes differ in length");
+  for (const Array<double> &column : shares) {
+    if (column.shape(0) != threads) refuse("the shares differ in length from the threads");
+  }
+  std::vector<ThreadShares> of(threads);
+  for (size_t i = 0; i < threads; ++i) {
+    of[i] = {shares[0].data()[i], shares[1].data()[i], shares[2].data()[i], shares[3].data()[i], shares[4].data()[i]};
+  }
+  const IntervalView life = view_of(lives, threads), call = view_of(calls, threads * static_cast<size_t>(count));
+  const std::vector<int64_t> groups(group.data(), group.data() + threads);
+  const std::vector<int64_t> of_process(process.data(), process.data() + threads);
+  Intervals rows;
+  {
+    nb::gil_scoped_release unlocked;
+    rows = time_states(groups, of_process, of, life, call, {count, data, inner, of_threads});
+  }
+  return to_tuple(&rows);
+}
+
 Events events_of(const nb::dict &codes, const nb::dict &bits, const nb::dict &numbers, size_t files,
                  const std::vector<std::string> &pieces, const std::vector<std::string> &sizes) {
   Events events;
@@ -228,6 +260,16 @@ void bind_edges(nb::module_ &m) {
         "The union of the intervals of each group, at most `limit` of them: the smallest gaps are closed first.\n\n"
         "parts: (group, start, end, weight) each. Returns ((group, start, end, weight) sorted by group and start,\n"
         "groups in which gaps were closed).");
+  m.def(
+      "time_states", &states_of, nb::arg("owners"), nb::arg("shares"), nb::arg("lives"), nb::arg("calls"),
+      nb::arg("kinds"),
+      "What groups of threads spent their time on (core/native/time_states.h).\n\n"
+      "owners: (group, process) of each thread, group -1: in none; shares: float64 arrays known, ready, elsewhere,\n"
+      "ready_in_call and computed_beside, by thread; lives and calls: (group, start, end, weight), unions in the\n"
+      "order of their groups, by thread and by thread * kinds + kind; kinds: (how many, how many on data, from where\n"
+      "on they wait for what may be in the group, the one that waits for threads).\n"
+      "Returns (group, start, end, weight), group * (kinds + 4) + state, by group and time. Raises ValueError on\n"
+      "arrays that don't fit together.");
   m.def("bits", &bits, "What names, categories, types and directions can mean to fold_events, as bits by name.");
 }
 

@@ -14,6 +14,7 @@ from tailrace.analyzer.edges import confidence
 from tailrace.analyzer.edges.packages import package
 from tailrace.analyzer.insights import insights
 from tailrace.analyzer.insights.annotate import annotate
+from tailrace.analyzer.insights.critical import TASK_PARTS
 from tailrace.analyzer.model import graphs
 from tailrace.errors import QueryError
 
@@ -185,7 +186,7 @@ def test_the_graph_marks_the_critical_path() -> None:
     stages = graphs.graph(run, "stage")
     annotate(stages, insights(run))
     by_stage = {d["label"]: d for _, d in stages.nodes(data=True)}
-    total = sum(d[f"{part}_ns"] for d in by_stage.values() for part in ("compute", "io", "stream", "gap"))
+    total = sum(d[f"{part}_ns"] for d in by_stage.values() for part in TASK_PARTS)
     assert total == stages.graph["makespan_ns"]
     assert [d.get("critical") for a, b, d in stages.edges(data=True)].count(True) == 1
 

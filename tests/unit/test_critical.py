@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from support.flowcase import MS, T0_NS, Story
 from support.task_stories import declared_jobs, diamond, moment, task
 from tailrace.analyzer.insights import critical, inputs, insights
+from tailrace.analyzer.insights.critical import PARTS
 from tailrace.analyzer.model import dataflow
 
 
@@ -42,8 +43,9 @@ class TestDiamond:
             for r in c.path.itertuples()
         ]
         assert rows == [("make", 0, 10, 0), ("slow", 10, 40, 5), ("join", 40, 50, 5)]
-        parts = {"compute": (9 + 23 + 2) * MS, "io": (1 + 2 + 3) * MS, "stream": 0, "wait": 0, "gap": 10 * MS}
-        assert c.parts == parts | {"startup": 0, "stop": 0}
+        parts = {"compute": (9 + 23 + 2) * MS, "io": (1 + 2 + 3) * MS, "gap": 10 * MS}
+        assert c.parts == dict.fromkeys(PARTS, 0) | parts
+        assert c.unknown_ns == parts["compute"], "nothing tells of processors"
 
     def test_stages_sum_up_to_the_path(self) -> None:
         _, c = made(diamond())

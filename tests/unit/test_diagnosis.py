@@ -162,7 +162,7 @@ class TestVerdict:
         story.event("write", pid=1, at_ms=98, dur=MS, dir="w", size=10, **pipe, **where)
         moment(story, 100, pid=1, **where)
         parts = insights(story.run()).critical.parts
-        assert parts["compute"] >= 97 * MS and parts["stream"] <= 2 * MS
+        assert parts["compute"] >= 97 * MS and parts["pipe"] <= 2 * MS
 
 
 class TestHealthy:

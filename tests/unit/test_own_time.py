@@ -1,4 +1,5 @@
-"""Computing and waiting of groups of processes, against sets of milliseconds."""
+"""Time of groups of processes outside of calls, and their waiting, against sets of milliseconds. Nothing tells of
+processors here, so what they did outside of calls is not known."""
 
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ from support.flowcase import MS, T0_NS, Story
 from support.task_stories import moment
 from tailrace.analyzer.model import dataflow, own_time
 from tailrace.analyzer.model.dataflow import Model
+from tailrace.analyzer.model.time_model import STATES, UNKNOWN, TimeModel
+from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.types import Ints
 
@@ -25,12 +28,15 @@ def spans(rows: Intervals) -> list[tuple[int, float, float]]:
 class Times(NamedTuple):
     """Of groups."""
 
-    computing: Intervals
+    outside: Intervals
     waiting: Intervals
 
 
 def of_groups(m: Model, group: Ints) -> Times:
-    return Times(own_time.computing(m, group), own_time.waiting(m, group))
+    rows = TimeModel(m).states(group).rows
+    unknown = rows.group % len(STATES) == STATES.index(UNKNOWN)
+    outside = Intervals(rows.group[unknown] // len(STATES), *(column[unknown] for column in rows[1:]))
+    return Times(intervals.union(outside), own_time.waiting(m, group))
 
 
 def of_tasks(story: Story) -> Times:
@@ -55,7 +61,7 @@ def test_a_shell_that_waits_for_a_process_of_its_task_is_no_wait() -> None:
     shell(story, "a")
     times = of_tasks(story)
     assert spans(times.waiting) == []
-    assert spans(times.computing) == [(0, 0, 20), (0, 25, 100)], "starting and ending a process is computing, too"
+    assert spans(times.outside) == [(0, 0, 20), (0, 25, 100)], "starting and ending a process is no call"
 
 
 def test_a_shell_that_waits_for_a_process_of_another_task_waits() -> None:
@@ -63,7 +69,7 @@ def test_a_shell_that_waits_for_a_process_of_another_task_waits() -> None:
     shell(story, "b")
     times = of_tasks(story)
     assert spans(times.waiting) == [(0, 10, 90)]
-    assert spans(times.computing) == [(0, 0, 10), (0, 90, 100), (1, 10, 20), (1, 25, 90)]
+    assert spans(times.outside) == [(0, 0, 10), (0, 90, 100), (1, 10, 20), (1, 25, 90)]
 
 
 def test_a_pid_that_comes_again_is_another_process() -> None:
@@ -78,7 +84,7 @@ def test_a_pid_that_comes_again_is_another_process() -> None:
     moment(story, 100, pid=1, task="a")
     times = of_tasks(story)
     assert spans(times.waiting) == [(0, 10, 20), (0, 30, 40), (0, 50, 60)]
-    assert [span for span in spans(times.computing) if span[0] == 1] == [(1, 10, 20), (1, 50, 60)]
+    assert [span for span in spans(times.outside) if span[0] == 1] == [(1, 10, 20), (1, 50, 60)]
 
 
 calls = st.lists(st.tuples(st.integers(1, 3), st.sampled_from("rw"), st.integers(0, 30), st.integers(1, 9)), max_size=9)
@@ -88,7 +94,7 @@ calls = st.lists(st.tuples(st.integers(1, 3), st.sampled_from("rw"), st.integers
 @given(st.lists(calls, min_size=1, max_size=2))
 def test_any_calls_of_processes_of_two_tasks(tasks: list[list[tuple[int, str, int, int]]]) -> None:
     story = Story()
-    computing: set[tuple[int, int]] = set()
+    outside: set[tuple[int, int]] = set()
     waiting: set[tuple[int, int]] = set()
     for task, rows in enumerate(tasks):
         lives: dict[int, set[int]] = {}
@@ -105,7 +111,8 @@ def test_any_calls_of_processes_of_two_tasks(tasks: list[list[tuple[int, str, in
             busy.setdefault(pid, set()).update(when)
             whole = lives.get(pid, when) | when
             lives[pid] = set(range(min(whole), max(whole) + 1))
-        computing |= {(task, ms) for pid in lives for ms in lives[pid] - busy[pid]}
+        files = {ms for _, kind, at, length in rows if kind == "r" for ms in range(at, at + length)}
+        outside |= {(task, ms) for pid in lives for ms in lives[pid] - busy[pid] - files}
         awake = {ms for pid in lives for ms in lives[pid] - waits.get(pid, set())}
         waiting |= {(task, ms) for pid in waits for ms in waits[pid] - awake}
     if not any(tasks):
@@ -113,5 +120,5 @@ def test_any_calls_of_processes_of_two_tasks(tasks: list[list[tuple[int, str, in
     m = dataflow.model(story.run())
     group = m.who["task"].map(lambda name: int(name[1:])).to_numpy(dtype=np.int64)
     times = of_groups(m, group)
-    for rows, truth in ((times.computing, computing), (times.waiting, waiting)):
+    for rows, truth in ((times.outside, outside), (times.waiting, waiting)):
         assert {(g, ms) for g, low, high in spans(rows) for ms in range(round(low), round(high))} == truth

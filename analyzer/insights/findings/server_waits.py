@@ -10,6 +10,7 @@ import numpy as np
 from tailrace.analyzer.edges import channels, edge_table
 from tailrace.analyzer.insights import whatif
 from tailrace.analyzer.insights.analyses import Analyses
+from tailrace.analyzer.insights.critical import OWN_PARTS
 from tailrace.analyzer.insights.finding import EVIDENCE, LEAST, TIME, Match, Row, Rule, more
 from tailrace.analyzer.util.formatting import bytes_text, time_text
 from tailrace.analyzer.util.types import Bools
@@ -20,7 +21,7 @@ def find(found: Analyses) -> Iterator[Match]:
     inputs, path = found.inputs, found.critical.path
     pieces = path[path["task"] >= 0]
     task, high = (pieces[name].to_numpy(dtype=np.int64) for name in ("task", "end_ns"))
-    low = high - pieces[["compute", "io", "stream", "wait"]].sum(axis=1).to_numpy(dtype=np.int64)
+    low = high - pieces[list(OWN_PARTS)].sum(axis=1).to_numpy(dtype=np.int64)
     bursts = inputs.m.bursts
     rows: list[Row] = []
     tasks: set[int] = set()

@@ -1,8 +1,11 @@
 // Where the run's time went, and the findings, each with its evidence and its query.
 
 const PARTS = {
-  compute: ["outside of calls", "in no recorded call: computing, asleep or waiting"], io: ["file I/O", "inside reads, writes and metadata calls"],
-  stream: ["pipes and sockets", "blocked in calls on them"],
+  computing: ["computing", "on a processor, outside of recorded calls"], running: ["outside of calls", "in no recorded call, and the kernel did not tell whether on a processor: computing, asleep or waiting"],
+  ready: ["waiting for a processor", "able to run, while others had the processors"], io: ["file I/O", "inside reads, writes and metadata calls"],
+  lock: ["waiting for locks", "in calls that lock a file"], socket: ["waiting on sockets", "in calls on them, or until one was ready"], pipe: ["waiting on pipes", "in calls on them, or until one was ready"],
+  sleep: ["sleeping", "in calls that wait for time"], polling: ["polling", "until one of several descriptors was ready, or the time was over"], thread: ["waiting for its own threads", "for a condition, a semaphore, a thread's end or a signal"],
+  elsewhere: ["waiting elsewhere", "blocked outside of recorded calls"],
   wait: ["waiting for processes", "all processes of a task waited for one outside of it: of another task, or not traced"], gap: ["between tasks", data.critical.managed ? "no task of the path made a call: scheduling, queue, tasks with all their data that had not started, failed tasks before their next try" + (data.critical.silent_tasks ? ", and tasks without a recorded call" : "") : "no task of the path made a call: the start of programs, and what the script that starts them does besides"],
   startup: ["start-up", "before the first task began"], stop: ["stop", "after the last call of a task"],
 };
@@ -15,15 +18,15 @@ const ABOUT = {
 };
 
 function spent() {
-  const c = data.critical, parts = Object.keys(PARTS).filter(p => c.parts_ms[p] > 0);
+  const c = data.critical, parts = Object.keys(PARTS).filter(p => c.account_ms[p] > 0);
   if (!parts.length) { byId("spent-part").hidden = true; return; }
-  const share = p => c.parts_ms[p] / c.makespan_ms;
+  const share = p => c.account_ms[p] / c.makespan_ms;
   const bar = make("div", {class: "spent", "aria-hidden": "true"}, parts.map(p => {
     const piece = make("span", {class: `part-${p}`});
     piece.style.flexGrow = share(p);
     return piece;
   }));
-  const words = parts.map(p => make("li", {title: PARTS[p][1]}, make("span", {class: `key part-${p}`}), make("strong", {}, `${timeText(c.parts_ms[p])}, ${shareText(share(p))}`), ` ${PARTS[p][0]}`));
+  const words = parts.map(p => make("li", {title: PARTS[p][1]}, make("span", {class: `key part-${p}`}), make("strong", {}, `${timeText(c.account_ms[p])}, ${shareText(share(p))}`), ` ${PARTS[p][0]}`));
   byId("spent").append(bar, make("ul", {class: "counts"}, words));
 }
 
@@ -90,8 +93,8 @@ const showPath = selectable("path", () => [data.critical], () => "critical", c =
   const rows = [...c.rows].sort((a, b) => b.end - b.start - (a.end - a.start)).slice(0, 40);
   const pieces = rows.map(p => [p.task < 0 ? p.name || OUTSIDE[p.via] || "(nothing ran yet)" : p.name, `${timeText(p.end - p.start)}${p.gap > 0 ? `, ${timeText(p.gap)} of it waiting` : ""}`, "", p.task < 0 ? null : () => showTask(data.tasks.rows[p.task])]);
   openPanel("Critical path", "Path", make("p", {class: "hint"}, "The chain that set the run's length, followed backwards from its end: a task's time is on it back to the moment at which its last input arrived."),
-    facts([["Wall time", timeText(c.makespan_ms)], ...Object.keys(PARTS).map(p => [PARTS[p][0], timeText(c.parts_ms[p])]), ["Longest chain of work", timeText(c.bound_ms)]]),
-    list("By stage", c.stages.map(s => [s.stage, `${timeText(s.compute_ms + s.io_ms + s.stream_ms + s.wait_ms)}, ${timeText(s.io_ms)} in I/O`])),
+    facts([["Wall time", timeText(c.makespan_ms)], ...Object.keys(PARTS).filter(p => c.account_ms[p] > 0).map(p => [PARTS[p][0], timeText(c.account_ms[p])]), ["Longest chain of work", timeText(c.bound_ms)]]),
+    list("By stage", c.stages.map(s => [s.stage, `${timeText(s.path_ms)}, ${timeText(s.io_ms)} in I/O`])),
     list(`Pieces${c.total > rows.length ? `, the longest of ${numberText(c.total)}` : ""}`, pieces), queries("", "insights(run).critical.path"));
 });
 

@@ -127,6 +127,13 @@ def fold_bursts(
     limits: _Limits,
 ) -> _Edges: ...
 def unite_intervals(parts: Sequence[_Intervals], limit: int = ...) -> tuple[_Intervals, _Ints]: ...
+def time_states(
+    owners: tuple[_Ints, _Ints],
+    shares: Sequence[npt.NDArray[Any]],
+    lives: _Intervals,
+    calls: _Intervals,
+    kinds: tuple[int, int, int, int],
+) -> _Intervals: ...
 def bits() -> dict[str, int]: ...
 
 # core.cc
