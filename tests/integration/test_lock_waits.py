@@ -11,7 +11,7 @@ from shlex import quote
 import pytest
 
 import tailrace
-from support.commands import TracedCommand
+from support.commands import TAILRACE, TracedCommand
 
 MS = 1_000_000
 PROGRAM = """
@@ -38,7 +38,8 @@ def test_tasks_waited_as_long_as_they_say(how: str, tmp_path: Path, run_traced: 
     locked.touch()
     program.write_text(PROGRAM)
     words = " ".join(quote(word) for word in (sys.executable, str(program), how, str(locked)))
-    tasks = "; ".join(f"tailrace tag --task t{n} -- {words} t{n} &" for n in range(3)).replace("&;", "&")
+    tag = " ".join(map(quote, TAILRACE))
+    tasks = " ".join(f"{tag} tag --task t{n} -- {words} t{n} &" for n in range(3))
     done = run_traced("bash", "-c", f"{tasks} wait", options=("-q",))
     said = {name: int(ns) for name, ns in (line.split() for line in done.stdout.splitlines())}
     found = tailrace.open(tmp_path / "run").insights()
