@@ -80,8 +80,14 @@ void TaskAccounts::begin(flux_reactor_t *reactor, pid_t pid, CString program) {
 
 void TaskAccounts::before_reaping(flux_reactor_t *, flux_watcher_t *, int, void *self) {
   if (!has_ended(P_ALL, 0)) return;
-  for (Task *task = static_cast<TaskAccounts *>(self)->tasks_; task; task = task->next) {
-    if (task->fd >= 0 && has_ended(P_PID, task->pid)) read_account(*task);
+  // The reactor reaps all that have ended until then, so also who ends while another one's account is read.
+  for (bool is_new = true; is_new;) {
+    is_new = false;
+    for (Task *task = static_cast<TaskAccounts *>(self)->tasks_; task; task = task->next) {
+      if (task->fd < 0 || !has_ended(P_PID, task->pid)) continue;
+      read_account(*task);
+      is_new = true;
+    }
   }
 }
 
