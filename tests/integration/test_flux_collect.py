@@ -128,7 +128,8 @@ def test_every_end_of_a_job_is_news(start_traced_flux, tmp_path):
     assert run.info()["outcome"] == signals + (
         "7 of 8 tasks did not succeed: 1 failed, 2 killed, 1 timed out, 1 canceled, 2 never ran (a dependency failed)."
     )
-    titles = [finding.title for finding in run.findings() if finding.about == "failure"]
+    titles = [finding.title for finding in run.findings() if finding.kind == "failed tasks"]
+    assert run.findings()[0].title == titles[0]
     assert titles[0] == (
         f"bad {plain(jobs['bad'])} failed: exit code 3; 2 tasks never ran for it; last files: {tmp_path}/bad.out"
     ), titles
