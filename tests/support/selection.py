@@ -43,11 +43,13 @@ LONG = {
     "test_a_part_that_expands_to_very_much_is_left_out_and_named[a text of 600 MB]": "makes and reads 600 MB",
     "test_debians_packages_have_their_files_and_no_python": "builds the C++ side twice, as Debian's packages do",
     "test_debians_packages_record_what_their_own_test_runs": "builds the C++ side twice, as Debian's packages do",
+    "test_each_workflow_of_a_process_has_the_run_that_it_asks_for[htex]": "starts two executors for each workflow",
+    "test_fuzz_target": "builds with clang what is fuzzed, for a minute and a half",
     "test_lintian_finds_no_fault": "builds the C++ side twice, as Debian's packages do",
     "test_most_workflows_are_told_their_cause_and_few_anything_else": "runs 45 workflows, for five minutes",
     "test_the_source_distribution_builds_in_a_fresh_environment_and_traces": "builds all in an environment of its own",
 }
-"""Test -> why it takes minutes."""
+"""Test, with its parameters or with any -> why it takes long."""
 
 INTEGRATION = ("slow", "runs real programs and workflows, traced and untraced")
 FAST_INTEGRATION = {
@@ -86,7 +88,7 @@ def mark(items: list[pytest.Item], chosen: str) -> None:
     """Puts the markers on the tests, and modules with slow ones first; what needs root is skipped without, and what is
     long where the expression that chooses tests (-m) does not name it."""
     for item in items:
-        if words := LONG.get(item.name):
+        if words := LONG.get(item.name) or LONG.get(item.name.partition("[")[0]):
             item.add_marker(pytest.mark.long(words))
             if "long" not in chosen:
                 item.add_marker(pytest.mark.skip(f"{words}: with -m long"))

@@ -1,6 +1,6 @@
 """The fuzz targets (tests/fuzz) run for a few seconds each from their seeds: no crash, no violated invariant.
 
-Longer by hand: TAILRACE_FUZZ_SECONDS=600 pytest tests/unit/test_fuzz.py
+They are long tests: pytest -m long tests/unit/test_fuzz.py, and longer with TAILRACE_FUZZ_SECONDS=600.
 """
 
 import os
