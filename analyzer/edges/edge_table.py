@@ -234,13 +234,12 @@ def combine(parts: Sequence[Partial]) -> Partial:
         for mine, theirs in ((p.patterns, patterns), (p.sizes, sizes)):
             theirs.append(mine.assign(who=w[mine["who"].to_numpy()], file=f[mine["file"].to_numpy()]))
         functions.append(p.functions.assign(who=w[p.functions["who"].to_numpy()]))
-        own = p.threads.assign(who=w[p.threads["who"].to_numpy()])
+        threads.append(p.threads.assign(who=w[p.threads["who"].to_numpy()]))
         facts.append(
             p.facts.assign(who=w[p.facts["who"].to_numpy()], file=np.append(f, -1)[p.facts["file"].to_numpy()])
         )
         cuts.append(p.cuts.assign(who=w[p.cuts["who"].to_numpy()], file=f[p.cuts["file"].to_numpy()]))
         process_events.append(p.process_events.assign(who=w[p.process_events["who"].to_numpy()]))
-        threads.append(own)
         who_at, file_at = who_at + len(p.who), file_at + len(p.files)
     bursts, extents, times = edges_of(_native.fold_bursts(edges, len(who), limits()))
     return Partial(

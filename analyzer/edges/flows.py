@@ -367,17 +367,11 @@ class _Replay:
         distinct = shares if len(new) == len(ranges) and (new == ranges).all() else there.read(_pairs(new), wrote)
         for who, part in distinct.bytes.items():
             taken.unique[who] = taken.unique.get(who, 0) + part
-        taken.seen = _united(taken.seen, ranges)
+        taken.seen = intervals.united(taken.seen, ranges)
 
 
 def _pairs(ranges: Ints) -> list[Range]:
     return [(int(start), int(end)) for start, end in ranges]
-
-
-def _united(a: Ints, b: Ints) -> Ints:
-    both = np.concatenate((a, b))
-    united = intervals.union(intervals.make(np.zeros(len(both), dtype=np.int64), both[:, 0], both[:, 1]))
-    return np.column_stack((united.start, united.end))
 
 
 def _of_content(loose: int, there: Owners, wrote: Mapping[int, int]) -> dict[int, int]:

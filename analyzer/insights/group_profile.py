@@ -2,7 +2,7 @@
 
     name --_member--> actors --counts, busy times, accesses, hand-overs--> GroupProfile
 
-Its time is told by the time model (model/time_model.py). Invariant: reads no events.
+Its time comes from model/time_model.py. Invariant: reads no events.
 """
 
 from __future__ import annotations

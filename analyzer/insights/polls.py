@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.file_classes import SYSTEM_PATHS
 from tailrace.analyzer.insights.waits import LOCK, SLEEP, Waits
 from tailrace.analyzer.util import intervals
@@ -125,13 +124,9 @@ def _blind(waits: Waits, task: int, slept: Ints) -> Loop | None:
 
 
 def _moved(waits: Waits, task: int, low: int, high: int) -> bool:
-    """Whether a task wrote data, or read it from more than a moment's look, between two times."""
-    inputs = waits.inputs
-    bursts, m = inputs.m.table.bursts, inputs.m
-    mine = inputs.of_who[bursts["who"].to_numpy(dtype=np.int64)] == task
-    mine = mine & m.classed(("data",))[: len(bursts)] & (bursts["dir"] == edge_table.WRITE).to_numpy()
-    mine = mine & ((bursts["first_ns"] < high) & (bursts["last_ns"] > low) & (bursts["bytes"] > 0)).to_numpy()
-    return bool(mine.any())
+    """Whether a task wrote data between two times."""
+    rows = waits.written
+    return bool(((rows["task"] == task) & (rows["first_ns"] < high) & (rows["last_ns"] > low)).any())
 
 
 def _maker(waits: Waits, task: int, path: str, low: int, high: int, absent: bool) -> tuple[int, int]:

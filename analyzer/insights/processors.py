@@ -8,11 +8,11 @@ Invariant: reads no events.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from tailrace.analyzer.insights.inputs import Inputs
-from tailrace.analyzer.store.processes import keys
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.types import Ints
 
@@ -38,14 +38,14 @@ class Processors:
     ready: Ints
     ready_of: Ints
 
-    @property
+    @cached_property
     def ready_of_task(self) -> Ints:
         """ns that each task waited for a processor: its process that waited longest; 0 where it is not known."""
         out, task = np.zeros(len(self.inputs.tasks), dtype=np.int64), self.task_of_process
         np.maximum.at(out, task[task >= 0], self.ready[task >= 0])
         return out
 
-    @property
+    @cached_property
     def task_of_process(self) -> Ints:
         """The task of each process that worked for no other one; -1: it did, or for none."""
         process, task = self.inputs.lives.process, self.inputs.of_who
@@ -71,23 +71,15 @@ class Processors:
 
 def processors(inputs: Inputs) -> Processors:
     """The processors of a run."""
-    used = told(inputs, "utime_ns", "stime_ns")
-    of_process = np.where((used < 0).any(axis=1), UNKNOWN, used.sum(axis=1))
-    ready = told(inputs, "ready_ns", "ready_of_ns")
+    told = inputs.time.told
+    used = told["utime_ns"] + told["stime_ns"]
+    pair = told["ready_ns"] + told["ready_of_ns"]
+    ready, ready_of = (np.where(np.isfinite(pair), told[name], np.nan) for name in ("ready_ns", "ready_of_ns"))
+    of_process, ready_ns, ready_of_ns = (
+        np.nan_to_num(ns, nan=UNKNOWN).astype(np.int64) for ns in (used, ready, ready_of)
+    )
     of_task = np.where(inputs.works, inputs.time.on_processor(inputs.of_who, len(inputs.tasks)), UNKNOWN)
-    return Processors(inputs, _count(inputs), of_task, of_process, ready[:, 0], ready[:, 1])
-
-
-def told(inputs: Inputs, *names: str) -> Ints:
-    """Columns of `Model.processes` by process (number in `Inputs.lives`), `UNKNOWN` where one of them is null."""
-    table, lives = inputs.m.processes, inputs.lives
-    out = np.full((len(lives.begun), len(names)), UNKNOWN, dtype=np.int64)
-    if set(names) <= set(table.columns):
-        rows = table[table[list(names)].notna().all(axis=1)]
-        known = dict(zip(keys(rows), rows[list(names)].to_numpy(dtype=np.int64), strict=True))
-        for process, key in zip(lives.process.tolist(), keys(inputs.m.who), strict=True):
-            out[process] = known.get(key, UNKNOWN)
-    return out
+    return Processors(inputs, _count(inputs), of_task, of_process, ready_ns, ready_of_ns)
 
 
 def _count(inputs: Inputs) -> int:

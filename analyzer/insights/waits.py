@@ -1,9 +1,9 @@
 """When tasks did nothing but wait in recorded calls: for locks of files, and asleep; and what they looked at meanwhile.
 
-    tasks that slept (lives, busy times, processor time) -> their events -> locks, sleeps, look-ups --Waits--> by task
+    tasks that slept (busy times) -> their events -> locks, sleeps, look-ups --Waits--> by task
 
-The edge table has no waits: their events are read again, of the tasks that were neither on a processor nor in other
-calls for `LEAST` of the makespan.
+The edge table says how long tasks slept or waited for locks, but not for which file: the events are read again, of
+tasks that did so for `SHARE` of the makespan.
 
     asleep   the time in calls that wait for a time to pass
     locks    the time in calls that waited for a lock; and where a lock was refused, or a lock file was there, asleep
@@ -28,11 +28,11 @@ from tailrace import _native
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights.critical import OWN_PARTS
 from tailrace.analyzer.insights.inputs import Inputs
-from tailrace.analyzer.insights.processors import Processors, told
+from tailrace.analyzer.insights.processors import Processors
 from tailrace.analyzer.model import calls
 from tailrace.analyzer.model.locks import OF_DESCRIPTION, RELEASE, Hold, Locks
-from tailrace.analyzer.store import engine, processes
-from tailrace.analyzer.util import grouping, intervals
+from tailrace.analyzer.store import engine
+from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.types import Bools, Ints
 
@@ -109,6 +109,15 @@ class Waits:
         return self._alone((self.events["kind"] == SLEEP).to_numpy(dtype=np.bool_))
 
     @cached_property
+    def written(self) -> pd.DataFrame:
+        """When tasks wrote data: task, first_ns, last_ns of each burst."""
+        m, bursts = self.inputs.m, self.inputs.m.table.bursts
+        mine = m.classed(("data",))[: len(bursts)] & (bursts["dir"] == edge_table.WRITE).to_numpy()
+        rows: pd.DataFrame = bursts.loc[mine & (bursts["bytes"] > 0).to_numpy(), ["who", "first_ns", "last_ns"]]
+        out: pd.DataFrame = rows.assign(task=self.inputs.of_who[rows["who"].to_numpy(dtype=np.int64)])
+        return out
+
+    @cached_property
     def locks(self) -> list[LockWait]:
         """The waits for locks, the longest first."""
         rows = self.events
@@ -147,7 +156,7 @@ class Waits:
             task=task,
             path=path,
             file=str(tries["file"].iat[0]),
-            times=united(asleep, blocked),
+            times=intervals.united(asleep, blocked),
             tries=int((waited | refused).sum()),
             holders=frozenset(zip(map(str, hosts), named["holder"].tolist(), strict=True)),
         )
@@ -223,7 +232,7 @@ class Waits:
 
 def waits(inputs: Inputs, processors: Processors) -> Waits:
     """The waits of a run's tasks. Reads the events of those that slept, and what they looked at."""
-    chosen = _sleepers(inputs, processors)
+    chosen = _sleepers(inputs)
     chosen = np.setdiff1d(chosen, _too_many(inputs, chosen))
     kinds = _native.time_kinds()
     waited = _read(inputs, chosen, {name for name, kind in kinds.items() if kind in (LOCK, SLEEP)})
@@ -239,35 +248,28 @@ def _read(inputs: Inputs, actors: Ints, names: Collection[str]) -> pd.DataFrame:
     none: pd.DataFrame = pd.DataFrame({name: np.empty(0, dtype=np.int64) for name in _EVENTS})
     if inputs.run is None or not len(actors):
         return none
-    where: dict[str, Any] = {
-        "name": sorted(names),
-        "host": sorted({str(host) for host in inputs.m.who["host"].iloc[actors]}),
-        "pid": sorted({int(pid) for pid in inputs.m.who["pid"].iloc[actors]}),
-    }
+    mine = np.zeros(len(inputs.m.who), dtype=np.bool_)
+    mine[actors] = True
+    where: dict[str, Any] = {"name": sorted(names), **calls.places(inputs.m, mine)}
     wanted = list(dict.fromkeys([*_COLUMNS, *edge_table.WHO]))
     parts = [partial(_of_part, part, frozenset(names)) for part in inputs.run.parts(columns=wanted, **where)]
     frames = [frame for frame in engine.compute(parts) if len(frame)]
     if not frames:
         return none
     rows = pd.concat(frames, ignore_index=True)
-    who = _actors(inputs, rows)
-    rows, who = rows[np.isin(who, actors)], who[np.isin(who, actors)]
-    first = rows["ts"].to_numpy(dtype=np.int64) - _ahead(inputs)[who]
+    who = calls.actors_of(rows, calls.chosen(inputs.m, mine))
+    rows, who = rows[who >= 0], who[who >= 0]
+    first = rows["ts"].to_numpy(dtype=np.int64) - calls.ahead_ns(inputs.run, inputs.m)[who]
     made = rows.assign(who=who, first_ns=first, last_ns=first + rows["length_ns"], in_call_ns=rows["dur"])
     result: pd.DataFrame = made[list(_EVENTS)]
     return result
 
 
-def _sleepers(inputs: Inputs, processors: Processors) -> Ints:
+def _sleepers(inputs: Inputs) -> Ints:
     """The actors of tasks that were asleep, or in calls for locks, for `SHARE` of the makespan."""
-    m, lives = inputs.m, inputs.lives
-    others = (*edge_table.FILES, *edge_table.STREAMS, edge_table.CHILD)
-    in_calls = intervals.length(edge_table.spent(m.table.busy, others), len(m.who))
-    of_task = grouping.sums(inputs.of_who, np.maximum(lives.end - lives.start - in_calls, 0), len(inputs.tasks))
-    task = processors.task_of_process
-    computed = np.maximum(told(inputs, "utime_ns")[:, 0], 0)[task >= 0]
-    of_task -= grouping.sums(task[task >= 0], computed, len(inputs.tasks))
-    mine = (of_task >= SHARE * inputs.makespan_ns) & inputs.works & ~inputs.of_manager
+    kinds = (edge_table.SLEEP, edge_table.LOCK)
+    slept = intervals.length(edge_table.spent(inputs.busy, kinds), len(inputs.tasks))
+    mine = (slept >= SHARE * inputs.makespan_ns) & inputs.works & ~inputs.of_manager
     return np.flatnonzero(mine[inputs.of_who]).astype(np.int64)
 
 
@@ -276,25 +278,6 @@ def _too_many(inputs: Inputs, actors: Ints) -> Ints:
     count = inputs.m.table.counts.groupby("who")["calls"].sum().reindex(actors, fill_value=0).sort_values()
     fits = (count.cumsum() <= MOST_EVENTS).to_numpy(dtype=np.bool_)
     return np.asarray(actors[np.isin(actors, count.index[~fits])], dtype=np.int64)
-
-
-def _ahead(inputs: Inputs) -> Ints:
-    """By how many ns the times of each actor are ahead of the model's."""
-    m, clocks = inputs.m, {} if inputs.run is None else inputs.run.process_clocks
-    ahead = [m.ahead.get(str(host), 0) for host in m.who["host"]]
-    return np.array(
-        [a + clocks.get(key, 0) for a, key in zip(ahead, processes.keys(m.who), strict=True)], dtype=np.int64
-    )
-
-
-def _actors(inputs: Inputs, rows: pd.DataFrame) -> Ints:
-    """The actor of each row; -1: none."""
-    known = {key: at for at, key in enumerate(inputs.m.who[edge_table.WHO].itertuples(index=False, name=None))}
-    columns = [
-        rows[name].tolist() if name == "pid" else rows[name].where(rows[name].notna(), "").astype(str).tolist()
-        for name in edge_table.WHO
-    ]
-    return np.array([known.get(key, -1) for key in zip(*columns, strict=True)], dtype=np.int64)
 
 
 def _of_part(part: Any, names: Collection[str]) -> pd.DataFrame:
@@ -335,10 +318,3 @@ def _cut(rows: Ints, first: Ints) -> list[Ints]:
 
 def _both(one: Intervals, other: Intervals) -> Intervals:
     return Intervals(*(np.concatenate(columns) for columns in zip(one, other, strict=True)))
-
-
-def united(*rows: Ints) -> Ints:
-    """The union of times, (n, 2)."""
-    every = np.concatenate(rows)
-    united = intervals.union(intervals.make(np.zeros(len(every), dtype=np.int64), every[:, 0], every[:, 1]))
-    return np.column_stack((united.start, united.end))

@@ -59,13 +59,8 @@ def read(run: AnalyzedRun, m: Model, who: Bools, files: Ints) -> Calls:
     they did to locks. Reads their events."""
     names = m.table.files["file"].to_numpy()
     wanted = frozenset(raw(name) for name in names[files])
-    columns = m.who[edge_table.WHO].itertuples(index=False, name=None)
-    actors: dict[Actor, int] = {key: at for at, key in enumerate(columns) if who[at]}
-    where = {
-        "host": sorted({str(host) for host in m.who["host"][who]}),
-        "pid": sorted({int(pid) for pid in m.who["pid"][who]}),
-    }
-    parts = run.parts(columns=event_fold.COLUMNS, **where)
+    actors = chosen(m, who)
+    parts = run.parts(columns=event_fold.COLUMNS, **places(m, who))
     found = engine.compute([partial(_of_part, part, wanted, actors) for part in parts])
     code: dict[str, int] = {}
     for one, _, _, of_part in found:
@@ -74,7 +69,7 @@ def read(run: AnalyzedRun, m: Model, who: Bools, files: Ints) -> Calls:
     first = np.cumsum([0, *(len(one[0]) for one in found)])
     extents = Intervals(*map(np.concatenate, zip(*(one[1] for one in found), strict=True)))
     extents = extents._replace(group=extents.group + np.repeat(first[:-1], [len(one[1].group) for one in found]))
-    shift = _shift(run, m)
+    shift = ahead_ns(run, m)
     for rows in (accesses, uses):
         ahead = shift[rows["who"].to_numpy(dtype=np.int64)]
         for name in ("first_ns", "last_ns"):
@@ -118,8 +113,7 @@ def _uses(frame: pd.DataFrame, actors: Mapping[Actor, int]) -> pd.DataFrame:
     copies = np.isin(name, _COPIES) | ((name == "fcntl") & (rows["ret"].fillna(0) != 0).to_numpy(dtype=np.bool_))
     kinds = (np.isin(name, _CLOSES), np.isin(name, _OPENS) | copies, name == FLOCK)
     what = np.select(kinds, (CLOSE, OPEN, FLOCK), LOCK).astype(object)
-    code, first = edge_table.codes(grouping.frame(_who_columns(rows)))
-    who = _actor_codes(first, actors)[code]
+    who = actors_of(rows, actors)
     made = grouping.frame(
         {
             "who": who,
@@ -136,11 +130,31 @@ def _uses(frame: pd.DataFrame, actors: Mapping[Actor, int]) -> pd.DataFrame:
     return kept
 
 
-def _who_columns(rows: pd.DataFrame) -> dict[str, Ints]:
+# --- events of some actors -------------------------------------------------------------------------------------------
+
+
+def places(m: Model, who: Bools) -> dict[str, list[str] | list[int]]:
+    """What `AnalyzedRun.parts` is asked for to have the events of these actors, and of few others."""
     return {
+        "host": sorted({str(host) for host in m.who["host"][who]}),
+        "pid": sorted({int(pid) for pid in m.who["pid"][who]}),
+    }
+
+
+def chosen(m: Model, who: Bools) -> dict[Actor, int]:
+    """These actors by what events say of them."""
+    columns = m.who[edge_table.WHO].itertuples(index=False, name=None)
+    return {key: at for at, key in enumerate(columns) if who[at]}
+
+
+def actors_of(rows: pd.DataFrame, actors: Mapping[Actor, int]) -> Ints:
+    """The actor of each event, -1: none of these."""
+    columns = {
         name: rows[name].to_numpy() if name == "pid" else rows[name].astype(object).fillna("").to_numpy(dtype=object)
         for name in edge_table.WHO
     }
+    code, first = edge_table.codes(grouping.frame(columns))
+    return _actor_codes(first, actors)[code]
 
 
 def _actor_codes(who: pd.DataFrame, actors: Mapping[Actor, int]) -> Ints:
@@ -148,7 +162,7 @@ def _actor_codes(who: pd.DataFrame, actors: Mapping[Actor, int]) -> Ints:
     return np.array([actors.get(key, -1) for key in keys], dtype=np.int64)
 
 
-def _shift(run: AnalyzedRun, m: Model) -> Ints:
+def ahead_ns(run: AnalyzedRun, m: Model) -> Ints:
     """By how many ns the times of each actor are ahead of the model's."""
     ahead = np.array([m.ahead.get(str(host), 0) for host in m.who["host"]], dtype=np.int64)
     if clocks := run.process_clocks:

@@ -25,7 +25,7 @@ from tailrace.analyzer.util.types import Bools, Ints
 
 
 def waiting(m: Model, group: Ints) -> Intervals:
-    """When all processes of each group waited for processes, united; `group` as for `computing`."""
+    """When all processes of each group waited for processes, united. group: of each actor, -1: in none."""
     waits = edge_table.spent(m.table.busy, (edge_table.CHILD,))
     waits = _picked(waits, waits.weight == waits.end - waits.start)
     awake = _grouped(intervals.outside(lives(m), waits), group)

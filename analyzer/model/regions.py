@@ -175,9 +175,7 @@ class _Io:
     def times(self, path: str) -> Ints:
         """When I/O ran in the region or below it; in any and none for ""."""
         rows = self._chosen(path)[self._folded.cell]
-        start, end = self._folded.start[rows], self._folded.end[rows]
-        united = intervals.union(intervals.make(np.zeros(len(start), dtype=np.int64), start, end))
-        return np.column_stack((united.start, united.end))
+        return intervals.united(np.column_stack((self._folded.start[rows], self._folded.end[rows])))
 
     def below(self, path: str) -> dict[str, int]:
         some = self._cells[self._chosen(path)]
@@ -314,9 +312,7 @@ def _inherit(rows: pd.DataFrame) -> None:
 
 
 def _union(rows: pd.DataFrame) -> Ints:
-    start, end = (rows[name].to_numpy(np.int64) for name in ("begin_ns", "end_ns"))
-    united = intervals.union(intervals.make(np.zeros(len(rows), dtype=np.int64), start, end))
-    return np.column_stack((united.start, united.end))
+    return intervals.united(rows[["begin_ns", "end_ns"]].to_numpy(np.int64))
 
 
 def _is_compute(own: pd.DataFrame) -> pd.Series:

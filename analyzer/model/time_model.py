@@ -106,7 +106,7 @@ class TimeModel:
     """What the threads of a run spent their time on.
 
     A *thread row* is a row of `m.table.threads`: a thread in one of its contexts. life: when each was alive there;
-    accounts: what the kernel says of it.
+    accounts: what the kernel says of it. told: columns of the table of processes, by `processes.numbers` of the actors.
     """
 
     def __init__(self, m: Model) -> None:
@@ -117,8 +117,8 @@ class TimeModel:
         self._calls = edge_table.by_kind(m.table.thread_calls, len(self._who)).astype(np.float64)
         outside = np.maximum(self._lived - self._calls.sum(axis=1), 0)
         self._process = processes.numbers(m.who)
-        self._told = _told(m, self._process)
-        self._of_process = _process_accounts(self._told)
+        self.told = _told(m, self._process)
+        self._of_process = _process_accounts(self.told)
         self.accounts, self._own = _accounts(m, self._process[self._who], self._of_process, self.life, outside)
 
     @property
@@ -181,7 +181,7 @@ class TimeModel:
     @cached_property
     def _system(self) -> Floats:
         """Of each thread row's time on a processor: what its process's threads spent in the kernel, 0 to 1."""
-        user, system = self._told["utime_ns"], self._told["stime_ns"]
+        user, system = self.told["utime_ns"], self.told["stime_ns"]
         share = np.nan_to_num(np.divide(system, user + system, out=np.zeros(len(user)), where=user + system > 0))
         return np.asarray(share[self._process[self._who]])
 

@@ -99,6 +99,13 @@ def subtract(a: Ints, b: Ints) -> Ints:
     return intersect(a, outside[outside[:, 0] < outside[:, 1]])
 
 
+def united(*parts: Ints) -> Ints:
+    """The union of any ranges, each array of shape (n, 2); shape as in `intersect`."""
+    start, end = np.concatenate(parts).T
+    rows = union(make(np.zeros(len(start), dtype=np.int64), start, end))
+    return np.column_stack((rows.start, rows.end))
+
+
 def total(a: Ints) -> int:
     """The length of a union of shape (n, 2)."""
     return int((a[:, 1] - a[:, 0]).sum())

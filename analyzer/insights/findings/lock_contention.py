@@ -10,7 +10,7 @@ import numpy as np
 from tailrace.analyzer.edges.identities import raw
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import EVIDENCE, IO, LEAST, TIME, Match, Row, Rule, more
-from tailrace.analyzer.insights.waits import LockWait, united
+from tailrace.analyzer.insights.waits import LockWait
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import count_text, time_text
 
@@ -77,10 +77,7 @@ def _holders(found: Analyses, waits: list[LockWait]) -> dict[int, int]:
             actor = inputs.lives.last(process)
             if int(inputs.of_who[actor]) == top.task:
                 continue
-            rows = np.array(times, dtype=np.int64)
-            group = np.zeros(len(rows), dtype=np.int64)
-            united = intervals.union(intervals.make(group, rows[:, 0], rows[:, 1]))
-            shared = intervals.intersect(np.column_stack((united.start, united.end)), top.times)
+            shared = intervals.intersect(intervals.united(np.array(times, dtype=np.int64)), top.times)
             if ns := intervals.total(shared):
                 out[actor] = out.get(actor, 0) + ns
         if out:
@@ -99,7 +96,7 @@ def _cost(found: Analyses, waits: list[LockWait], holders: set[int]) -> int:
     cost = sum(found.waits.on_path(path, times).values())
     users = set(times) | holders
     if any(one in users and two in users and one != two for one, two in pairwise(path["task"].tolist())):
-        together = united(*(one.times for one in waits))
+        together = intervals.united(*(one.times for one in waits))
         cost = sum(found.waits.on_path(path, dict.fromkeys(users, together)).values())
     span = (inputs.tasks["end_ns"] - inputs.tasks["start_ns"]).to_numpy(dtype=np.int64)
     own = max(int(span[one.task]) - one.waited_ns for one in waits)

@@ -9,7 +9,6 @@ import numpy as np
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import EVIDENCE, LEAST, TIME, Match, Row, Rule, Threshold
 from tailrace.analyzer.insights.processors import BUSY
-from tailrace.analyzer.insights.waits import united
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import time_text
 from tailrace.analyzer.util.types import Ints
@@ -74,7 +73,7 @@ def _wanted(found: Analyses) -> list[tuple[int, int, float]]:
             life = np.array([[lives.begun[process], lives.over[process]]], dtype=np.int64)
             free = intervals.subtract(life, told_of)
             out += [(low, high, float(share[process])) for low, high in free.tolist()]
-            told_of = united(told_of, life)
+            told_of = intervals.united(told_of, life)
     return out
 
 
