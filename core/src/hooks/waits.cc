@@ -7,11 +7,10 @@
 //   done, and no clock is read.
 // - pthread_mutex_lock has no hook. It is the most frequent of all and a few nanoseconds where it is free, which a hook
 //   would double, and allocators call it for each block. What it waits is what remains of a thread's time ("blocked
-// elsewhere").
+//   elsewhere").
 // - pthread_cond_* have two versions on x86_64. The real functions are found in their default version
-//   (linker/lookup.h). A program that was linked before glibc 2.3.2 would be bound to them, too, and has conditions of
-// another form; no such
-//   program for x86_64 is left.
+//   (linker/lookup.h). Programs of before glibc 2.3.2, whose conditions have another form, would get them, too; for
+//   x86_64 none is left.
 // - What is a cancellation point stays one: where something is tried first, a pending request is looked for before.
 // - Nothing that the program points to is read before the real function has, but for what libc itself reads there.
 #include <poll.h>

@@ -1,10 +1,8 @@
 // The kernel's account of the time of this process's threads and children: on a processor, and ready
 // (base/processor_time.h).
 //
-//   a thread's end         its account, in a `thread` event if the thread has recorded anything; added up for the
-// process
-//   the process's end      of one that has had other threads: accounts of those that still live, in a `thread` event
-// each;
+//   a thread's end         its account, in a `thread` event if it has recorded anything; added up for the process
+//   the process's end      if it had other threads: the accounts of those that still live, in a `thread` event each;
 //                          the sum is in the `exit` event
 //   a wait                 that of the child, which is read before it is reaped
 //   a task in a worker     the thread's at both ends (api.cc)
