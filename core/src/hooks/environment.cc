@@ -13,7 +13,7 @@ namespace {
 
 void variable_changed(string_view name) {
   // A vfork child runs in its parent's memory.
-  if (is_workers_variable(name) && !t_vfork && enter()) renew_root_context();
+  if (is_workers_variable(name) && !is_vfork_child() && enter()) renew_root_context();
 }
 
 }  // namespace

@@ -77,24 +77,24 @@ void __asan_handle_vfork(void *stack);
 #else
 static void __asan_handle_vfork(void *) {}
 #endif
-// The begin of this thread's vfork.
-static __thread uint64_t t_vfork_began;
-__attribute__((visibility("hidden"), used)) uint32_t tailrace_before_vfork() {
+__attribute__((visibility("hidden"), used)) BeforeVfork tailrace_before_vfork() {
   Call call;
   begin_fork(call);
-  const uint32_t before = before_vfork();
-  if (call) t_vfork_began = call.t0();
+  const BeforeVfork before = before_vfork();
+  if (call) before.state->began_ticks = call.t0();
   return before;
 }
-__attribute__((visibility("hidden"), used)) void tailrace_in_vfork_child() { enter_vfork_child(); }
-__attribute__((visibility("hidden"), used)) long tailrace_after_vfork(long pid, uint32_t before) {
+__attribute__((visibility("hidden"), used)) void tailrace_in_vfork_child(BeforeVfork before) {
+  enter_vfork_child(before);
+}
+__attribute__((visibility("hidden"), used)) long tailrace_after_vfork(long pid, BeforeVfork before) {
   __asan_handle_vfork(__builtin_frame_address(0));
   after_vfork(before, static_cast<pid_t>(pid));
   if (pid < 0) {
     errno = static_cast<int>(-pid);
     pid = -1;
   }
-  Call call(t_vfork_began);
+  Call call(before.state->began_ticks);
   record_vfork(call, pid);
   return pid;
 }
@@ -108,7 +108,7 @@ vfork:
   call tailrace_before_vfork
   addq $8, %rsp
   popq %rdi
-  movl %eax, %esi
+  movq %rax, %rsi
   movl $58, %eax
   syscall
   pushq %rdi
@@ -121,6 +121,8 @@ vfork:
   ret
 1:
   subq $8, %rsp
+  movq %rsi, %rdi
+  movq %rdx, %rsi
   call tailrace_in_vfork_child
   addq $8, %rsp
   xorl %eax, %eax
@@ -158,6 +160,7 @@ struct CloneCall {
   pid_t *parent_tid;
   void *tls;
   int *child_tid;
+  BeforeVfork before;
 
   bool has(int flag) const { return (flags & flag) != 0; }
   int make() const { return REAL(clone)(function, stack, flags, argument, parent_tid, tls, child_tid); }
@@ -186,7 +189,7 @@ int clone_as_fork(CloneCall &given) {
 
 int start_as_vfork(void *raw) {
   const auto *given = static_cast<const CloneCall *>(raw);
-  enter_vfork_child();
+  enter_vfork_child(given->before);
   return given->function(given->argument);
 }
 
@@ -204,10 +207,10 @@ int start_sharer_with_tls(void *raw) {
 
 // The parent stands still until the child has executed a program or ended.
 int clone_as_vfork(CloneCall &given) {
-  const uint32_t before = before_vfork();
+  given.before = before_vfork();
   const int pid = given.make_by(start_as_vfork, &given);
   const int saved = errno;
-  after_vfork(before, pid);
+  after_vfork(given.before, pid);
   // What the child closed and opened is not known.
   if (given.has(CLONE_FILES)) forget_files(0, kMaxTrackedFd);
   errno = saved;
@@ -230,7 +233,8 @@ int clone_beside(const CloneCall &given) {
 TAILRACE_HOOK int clone(int (*function)(void *), void *stack, int flags, void *argument, ...) noexcept {
   va_list args;
   va_start(args, argument);
-  CloneCall given{function, stack, flags, argument, va_arg(args, pid_t *), va_arg(args, void *), va_arg(args, int *)};
+  CloneCall given{function, stack, flags, argument, va_arg(args, pid_t *), va_arg(args, void *), va_arg(args, int *),
+                  {}};
   va_end(args);
   Call call;
   if (!call || !function || !stack || given.has(CLONE_THREAD)) return given.make();

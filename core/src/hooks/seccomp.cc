@@ -38,7 +38,7 @@ Confinement Confinement::of_filter(const void *program) {
   // libseccomp asks in this way what the kernel knows. The kernel reads no filter and refuses.
   if (!program) return Confinement(Extent::kNone);
   // A vfork child may not use its parent's memory for the check, so what it starts is untraced.
-  if (t_vfork || !enter()) return Confinement(Extent::kProcess);
+  if (is_vfork_child() || !enter()) return Confinement(Extent::kProcess);
   FilterVerdict verdict = examine(program);
   if (verdict.deadly) return Confinement(Extent::kProcess);
   if (verdict.refuses) make_reserve();
@@ -71,8 +71,8 @@ void Confinement::take_effect(bool succeeded) {
   if (!succeeded || extent_ == Extent::kNone) return;
   if (extent_ == Extent::kHarmless) {
     g_session.filters.fetch_add(1, std::memory_order_relaxed);
-  } else if (t_vfork) {
-    if (!t_vfork_confined) t_vfork_confined = t_vfork;
+  } else if (VforkState &vforked = vfork_state(); vforked.depth) {
+    if (!vforked.confined) vforked.confined = vforked.depth;
   } else if (extent_ == Extent::kThread) {
     t_confined = 1;
     t_thread = nullptr;

@@ -322,7 +322,7 @@ namespace {
 // The thread's number, where it has recorded something. To be asked before it is joined: then its handle is free.
 WaitedFor joined(pthread_t thread) {
   WaitedFor what;
-  if (!is_recording() || t_vfork) return what;
+  if (!is_recording() || is_vfork_child()) return what;
   Locked lock(g_wiped.table);
   for (const Thread *t = g_session.threads; t; t = t->next_thread) {
     if (t->handle == thread) what.number = t->tid;

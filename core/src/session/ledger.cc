@@ -49,11 +49,11 @@ bool is_ledger_ours() {
   return g.ledger && g_wiped.alive.load(std::memory_order_relaxed);
 }
 
-bool is_ours_to_write() { return !t_vfork && is_ledger_ours(); }
+bool is_ours_to_write() { return !is_vfork_child() && is_ledger_ours(); }
 
 // `by_this_thread`: not by a task for our descriptors.
 void count_own_of(int64_t read, int64_t written, bool by_this_thread) {
-  if (t_vfork) return count_own_beside(read);
+  if (is_vfork_child()) return count_own_beside(read);
   if (!is_ours_to_write()) {
     if (read > 0) g_read_before.fetch_add(read, std::memory_order_relaxed);
     return;

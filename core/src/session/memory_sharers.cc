@@ -34,9 +34,6 @@ constexpr uint64_t word_of(pid_t pid, ChildKind kind) {
 
 bool is_of(uint64_t who, pid_t pid) { return who != 0 && who >> 8 == static_cast<uint32_t>(pid); }
 
-// Of the thread in t_thread_before_vfork, then.
-__thread uint32_t t_paths_taken;
-
 SharingTask *calling_sharer() {
   const int tid = sys::gettid();
   for (SharingTask *task = t_sharers; task; task = task->next) {
@@ -78,35 +75,48 @@ Thread *thread_of_sharer() {
   return nullptr;
 }
 
+VforkState &vfork_state_of_sharer() {
+  const int tid = sys::gettid();
+  for (SharingTask *task = t_sharers; task; task = task->next) {
+    if (task->tid.load(std::memory_order_acquire) == tid || task->vforks.child == tid) return task->vforks;
+  }
+  return t_vfork_state;
+}
+
 Thread *thread_beside() {
   if (!is_traced_other_task()) return nullptr;
-  if (t_vfork) return t_thread_before_vfork;
+  const VforkState &vforked = vfork_state();
+  if (vforked.depth) return vforked.before;
   SharingTask *task = t_sharers ? calling_sharer() : nullptr;
   return task && !task->shares_files ? task->thread : nullptr;
 }
 
-uint32_t before_vfork() {
-  if (t_vfork) return t_vfork;
+BeforeVfork before_vfork() {
+  VforkState &state = vfork_state();
+  if (state.depth) return {&state, state.depth};
   Thread *t = enter();
   if (t && t->segment && t->next + kRoomBeside > t->limit) make_room(t, kRoomBeside);
-  t_thread_before_vfork = t ? t : thread_beside();
-  if (t_thread_before_vfork) t_paths_taken = t_thread_before_vfork->paths_taken;
-  return 0;
+  state.before = t ? t : thread_beside();
+  if (state.before) state.paths_taken = state.before->paths_taken;
+  return {&state, 0};
 }
 
-void enter_vfork_child() {
-  if (t_vfork++ == 0) t_thread = nullptr;
+void enter_vfork_child(BeforeVfork before) {
+  if (t_sharers) before.state->child = sys::gettid();
+  if (before.state->depth++ == 0) t_thread = nullptr;
 }
 
-void after_vfork(uint32_t before, pid_t child) {
-  if (!before && t_vfork) {
-    if (!t_sharers) t_thread = t_thread_before_vfork;
+void after_vfork(BeforeVfork before, pid_t child) {
+  VforkState &state = *before.state;
+  if (!before.depth && state.depth) {
+    if (!t_sharers) t_thread = state.before;
     // A signal may have ended the child with some of them.
-    if (t_thread_before_vfork && is_recording()) t_thread_before_vfork->paths_taken = t_paths_taken;
+    if (state.before && is_recording()) state.before->paths_taken = state.paths_taken;
     give_back_childs_pages();
   }
-  t_vfork = before;
-  if (t_vfork_confined > before) t_vfork_confined = 0;
+  state.child = before.depth && t_sharers ? sys::gettid() : 0;
+  state.depth = static_cast<uint32_t>(before.depth);
+  if (state.confined > state.depth) state.confined = 0;
   if (child <= 0 || g_session.state.load(std::memory_order_relaxed) != State::kOn) return;
   if (!is_of(place_of(child).who.load(std::memory_order_acquire), child)) note_child(child, ChildKind::kOurs);
 }

@@ -25,18 +25,17 @@ namespace tailrace {
 
 // A child of clone(2) that shares the memory, or the thread that made one. Of a thread that keeps its thread-local memory
 // for itself there is none.
+// In t_sharers: the thread's own Thread is in the list, and not in t_thread.
 struct SharingTask {
   std::atomic<int> tid;
   bool shares_files;
   Thread *thread;
   pid_t pid;  // of a child, known to its maker
+  VforkState vforks;
   SharingTask *next;
   int (*function)(void *);
   void *argument;
 };
-// Those with this thread-local memory. Not null: the thread's own Thread is in the list, and not in t_thread.
-extern __thread SharingTask *t_sharers;
-
 // Of the calling task in t_sharers. Null: it records beside, or nothing.
 Thread *thread_of_sharer();
 // Where a task records that does so beside; null: it does not, or nothing is recorded.
@@ -44,18 +43,22 @@ Thread *thread_beside();
 
 // Whether the calling task is none of this process's threads.
 inline bool is_other_task() {
-  return t_vfork || (__builtin_expect(t_sharers != nullptr, 0) && sys::getpid() != g_session.pid);
+  return is_vfork_child() || (__builtin_expect(t_sharers != nullptr, 0) && sys::getpid() != g_session.pid);
 }
 // Such a task in which the core may make system calls.
 inline bool is_traced_other_task() {
-  return is_other_task() && !t_vfork_confined && !t_confined &&
+  return is_other_task() && !vfork_state().confined && !t_confined &&
          g_session.state.load(std::memory_order_acquire) == State::kOn;
 }
 
-// Around vfork. before_vfork() returns what belongs to the caller and has to survive the child.
-uint32_t before_vfork();
-void enter_vfork_child();
-void after_vfork(uint32_t before, pid_t child);
+// Around vfork. What belongs to the caller and has to survive the child, in two registers.
+struct BeforeVfork {
+  VforkState *state;
+  uint64_t depth;
+};
+BeforeVfork before_vfork();
+void enter_vfork_child(BeforeVfork before);
+void after_vfork(BeforeVfork before, pid_t child);
 
 // Before a clone whose child shares this memory and runs beside its maker; null without memory. `own_tls`: it gets
 // thread-local memory of its own.

@@ -22,7 +22,7 @@ bool has_other_threads() { return g_threads_made.load(std::memory_order_relaxed)
 // Not while a wait tells what it adds to the process's account (session/child_account.h): what the task reads and writes
 // would be the child's.
 bool call_apart(void (*function)(void *), void *argument) {
-  if (t_is_in_own_table || t_looks_here || t_vfork) return false;
+  if (t_is_in_own_table || t_looks_here || t_sharers || is_vfork_child()) return false;
   Locked alone(g_wiped.reaping);
   t_is_in_own_table = true;  // of the task, too, which has the caller's thread-locals
   const bool is_called = call_in_own_table(function, argument, g_session.filters.load(std::memory_order_relaxed) != 0);
@@ -36,7 +36,7 @@ bool is_in_own_table() { return t_is_in_own_table; }
 
 void note_sweep() {
   // A vfork child has a table of its own.
-  if (t_vfork || !has_other_threads() || g_swept.exchange(true, std::memory_order_relaxed)) return;
+  if (is_vfork_child() || !has_other_threads() || g_swept.exchange(true, std::memory_order_relaxed)) return;
   ask_for_no_peers();
 }
 
@@ -51,7 +51,7 @@ void with_descriptor(void (*function)(void *), void *argument, const int &status
 
 bool must_look_apart() {
   const bool is_swept = g_swept.load(std::memory_order_relaxed) && has_other_threads();
-  return is_swept && !t_is_in_own_table && !t_looks_here && !t_vfork;
+  return is_swept && !t_is_in_own_table && !t_looks_here && !is_vfork_child();
 }
 
 void look_apart(void (*look)(void *), void *argument) {

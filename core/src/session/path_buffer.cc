@@ -11,7 +11,7 @@ char g_last_resort[kPathBytes];
 constexpr size_t kOwnPages = 8192;
 }  // namespace
 
-PathBuffer::PathBuffer() : PathBuffer(t_vfork ? t_thread_before_vfork : t_thread) {}
+PathBuffer::PathBuffer() : PathBuffer(is_vfork_child() ? vfork_state().before : t_thread) {}
 
 PathBuffer::PathBuffer(Thread *thread) : thread_(is_recording() ? thread : nullptr) {
   if (thread_ && thread_->paths && thread_->paths_taken < kPathBuffersPerThread) {
@@ -20,7 +20,7 @@ PathBuffer::PathBuffer(Thread *thread) : thread_(is_recording() ? thread : nullp
   }
   thread_ = nullptr;
   // Where nothing is recorded the buffer stays unused, and system calls may be forbidden (hooks/seccomp.h).
-  if (!is_recording() || t_vfork || t_confined) {
+  if (!is_recording() || is_vfork_child() || t_confined) {
     data_ = g_last_resort;
     return;
   }

@@ -78,7 +78,7 @@ ProcessorTime time_of_caller() {
 }
 
 void account_for_ended_thread() {
-  if (t_vfork || t_confined || !is_recording() || !g_wiped.alive.load()) return;
+  if (is_vfork_child() || t_confined || !is_recording() || !g_wiped.alive.load()) return;
   const ProcessorTime time = time_of_caller();
   if (time.run_ns >= 0 && time.ready_ns >= 0) {
     g_ended_run_ns.fetch_add(time.run_ns, std::memory_order_relaxed);

@@ -227,7 +227,7 @@ __attribute__((noinline)) void record_beside(Fn fn, const CopyEnd &from, const C
   commit_beside(t, e, a, to ? &b : nullptr);
 }
 
-bool is_beside() { return __builtin_expect(t_vfork || t_sharers, 0); }
+bool is_beside() { return __builtin_expect(t_sharers != nullptr || is_vfork_child(), 0); }
 
 }  // namespace
 

@@ -56,7 +56,7 @@ class LongCall {
 };
 
 // Whether a call that moves bytes is recorded: of this thread, or beside another one.
-inline bool is_recorded(const Call &call) { return call || t_vfork || t_sharers; }
+inline bool is_recorded(const Call &call) { return call || t_sharers || is_vfork_child(); }
 
 constexpr int64_t kHere = -1;     // at the descriptor's position, which the call moves
 constexpr int64_t kNowhere = -2;  // the call has no position

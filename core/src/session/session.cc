@@ -62,10 +62,8 @@ __thread Thread *t_thread = nullptr;
 __thread Context *t_context = nullptr;
 __thread uint64_t t_region = 0;
 __thread uint64_t t_thread_began = 0;
-__thread uint32_t t_vfork = 0;
-__thread uint32_t t_vfork_confined = 0;
+__thread VforkState t_vfork_state{};
 __thread uint32_t t_confined = 0;
-__thread Thread *t_thread_before_vfork = nullptr;
 __thread void *t_held_stream = nullptr;
 
 namespace {
@@ -386,14 +384,17 @@ void watch_thread_end() {
 
 // Of a process that a vfork child has forked: the memory is its own.
 static bool is_forked_by_vfork_child() {
-  return t_vfork && !t_vfork_confined && !t_confined && g_session.state.load(std::memory_order_acquire) == State::kOn &&
+  const VforkState &state = vfork_state();
+  return state.depth && !state.confined && !t_confined &&
+         g_session.state.load(std::memory_order_acquire) == State::kOn &&
          !g_wiped.alive.load(std::memory_order_acquire);
 }
 
 Thread *enter_slowly() {
-  if (is_forked_by_vfork_child()) t_vfork = 0;
-  if (t_vfork && t_thread_before_vfork) t_thread_before_vfork->beside_ticks = now_ticks();
-  if (t_vfork || t_confined) return nullptr;
+  if (is_forked_by_vfork_child()) vfork_state().depth = 0;
+  const VforkState &vforked = vfork_state();
+  if (vforked.depth && vforked.before) vforked.before->beside_ticks = now_ticks();
+  if (vforked.depth || t_confined) return nullptr;
   State state = g_session.state.load(std::memory_order_acquire);
   if (state != State::kOn) {
     if (state != State::kNew) return nullptr;
@@ -531,9 +532,10 @@ void *take_pages_to_execute(size_t bytes) {
   for (LeftPages &left : t_taken_by_child) {
     if (!left.at) place = &left;
   }
-  if (t_vfork && !place) return nullptr;
+  const bool is_childs = is_vfork_child();
+  if (is_childs && !place) return nullptr;
   void *pages = own_memory::pages(bytes);
-  if (t_vfork) *place = {pages, bytes};
+  if (is_childs) *place = {pages, bytes};
   return pages;
 }
 
@@ -571,7 +573,7 @@ void write_process_identity(Writer &out, bool same) {
   // A thread that could make no segment goes on in the process's first one.
   const SegmentHeader *mine = t_thread && t_thread->segment ? t_thread->segment : g.first_segment;
   if (mine && is_of_earlier_run(mine)) mine = g.first_segment;
-  if (!same || t_vfork || !t_thread || !mine) return;
+  if (!same || is_vfork_child() || !t_thread || !mine) return;
   out << ':';
   out.number(g.pid) << ':';
   out.number(static_cast<int64_t>(g.start_realtime_ns)) << ':';

@@ -29,7 +29,7 @@
 //   fork     g_wiped is zero and no segment is mapped in the child. enter_slowly() finds `alive` unset and begins a
 //            process of its own: new name, new ledger, new journal at its first event. libc's fork holds `sealing` and
 //            `table` meanwhile (before_fork), so that tables and arena are whole in the child.
-//   vfork    The child runs in its parent's memory: t_vfork is set, t_thread put aside, nothing changed. What it moves is
+//   vfork    The child runs in its parent's memory: vfork_state() says so, t_thread is put aside, nothing changed. What it moves is
 //            recorded beside its parent's records (session/memory_sharers.h), as that of other tasks with this memory.
 //   exec     The image is replaced, the process stays: TAILRACE_PROCESS names the journal's segments, and the next
 //            image adopts them and appends to them (write_process_identity, adopt_segments).
@@ -203,12 +203,27 @@ extern __thread Context *t_context;
 extern __thread uint64_t t_region;
 // When the thread began; 0: it was not seen to.
 extern __thread uint64_t t_thread_began;
-// Nonzero in a vfork child, which runs in this thread's memory: 1 in a child, 2 in a child's child, and so on. t_thread
-// is in t_thread_before_vfork meanwhile.
-extern __thread uint32_t t_vfork;
-// t_vfork of the first child that has set a seccomp filter on itself, 0: none has. What it starts is untraced.
-extern __thread uint32_t t_vfork_confined;
-extern __thread Thread *t_thread_before_vfork;
+
+// What a task and its vfork child, which runs in its memory, tell each other.
+struct VforkState {
+  uint32_t depth;  // nonzero in the child: 1 in a child, 2 in a child's child, and so on
+  uint32_t
+      confined;  // the depth of the first that has set a seccomp filter on itself, 0: none. What it starts is untraced
+  int child;     // its tid, while other tasks have this thread-local memory
+  uint32_t paths_taken;  // by `before`, then
+  Thread *before;        // where the task records, which stands still
+  uint64_t began_ticks;  // of the call
+};
+struct SharingTask;
+// Tasks with this thread-local memory (session/memory_sharers.h), each of which has a state of its own. Null: the thread's
+// is in t_vfork_state.
+extern __thread SharingTask *t_sharers;
+extern __thread VforkState t_vfork_state;
+VforkState &vfork_state_of_sharer();
+inline VforkState &vfork_state() {
+  return __builtin_expect(t_sharers != nullptr, 0) ? vfork_state_of_sharer() : t_vfork_state;
+}
+inline bool is_vfork_child() { return vfork_state().depth != 0; }
 // In the parent of a vfork child that has executed a program or ended: releases the pages that it has not given back.
 void give_back_childs_pages();
 // Pages that a vfork child takes from its parent's memory, or any other caller from its own; null without memory. A child

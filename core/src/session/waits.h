@@ -49,7 +49,7 @@ class Waiting {
   uint64_t t0() const { return t0_; }
 
  private:
-  static bool is_recorded() { return tailrace::is_recording() && !t_vfork && !t_confined; }
+  static bool is_recorded() { return tailrace::is_recording() && !is_vfork_child() && !t_confined; }
 
   uint64_t t0_;
 };

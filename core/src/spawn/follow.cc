@@ -56,7 +56,7 @@ class Connection {
 // A vfork child is none of its own yet.
 EarlierImage this_image() {
   const Session &g = g_session;
-  if (t_vfork || !t_thread || !g.first_segment) return {};
+  if (is_vfork_child() || !t_thread || !g.first_segment) return {};
   const SegmentHeader *mine = t_thread->segment ? t_thread->segment : g.first_segment;
   if (mine->start_realtime_ns != g.start_realtime_ns) return {};
   return {g.start_realtime_ns, g.start.monotonic_ns, g.segment_count.load(std::memory_order_relaxed), mine->segment};

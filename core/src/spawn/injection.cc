@@ -20,8 +20,8 @@ constexpr size_t kEntriesAtOnce = 16;  // the thread may have a small stack
 
 bool is_injecting() {
   // Starts the session, except in a vfork child, in which nothing may be changed.
-  if (!t_vfork) enter();
-  if (t_vfork_confined) return false;
+  if (!is_vfork_child()) enter();
+  if (vfork_state().confined) return false;
   return g_session.state.load(std::memory_order_acquire) == State::kOn;
 }
 
@@ -239,7 +239,7 @@ VforkedProgram g_vforked;
 
 void Program::leave_to_parent() const {
   uint32_t free = 0;
-  if (!t_vfork || obstacle_ == Obstacle::kNone || !g_vforked.taken.compare_exchange_strong(free, 1)) return;
+  if (!is_vfork_child() || obstacle_ == Obstacle::kNone || !g_vforked.taken.compare_exchange_strong(free, 1)) return;
   Writer w(g_vforked.path, sizeof g_vforked.path);
   w << path_;
   w.c_str();
@@ -248,7 +248,7 @@ void Program::leave_to_parent() const {
 }
 
 void Program::take_back() {
-  if (t_vfork && g_vforked.taken.load() && g_vforked.pid == sys::getpid()) g_vforked.taken.store(0);
+  if (is_vfork_child() && g_vforked.taken.load() && g_vforked.pid == sys::getpid()) g_vforked.taken.store(0);
 }
 
 Obstacle Program::take_from_child(int pid, NamedFile &file) {
