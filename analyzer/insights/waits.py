@@ -16,6 +16,7 @@ threads of which another one must have computed for half of that is left out. A 
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -43,13 +44,14 @@ MOST_EVENTS = 1_000_000
 WAITED_NS = 1_000_000
 """From which on a call for a lock has waited, of those whose holder the kernel does not tell (flock, locks of open
 file descriptions); a call for another one has where it tells one."""
-LOOKUPS = frozenset(
-    "stat stat64 lstat lstat64 fstatat fstatat64 newfstatat statx access faccessat euidaccess eaccess opendir scandir"
-    " open open64 openat openat64 fopen fopen64".split()
+PASSIVE = 0.99
+"""Of a stretch of calls that share a line, from which on it is one wait for a child, a pipe or a socket."""
+_OPENS = frozenset("open open64 openat openat64 fopen fopen64".split())
+LOOKUPS = _OPENS | frozenset(
+    "stat stat64 lstat lstat64 fstatat fstatat64 newfstatat statx access faccessat euidaccess eaccess opendir"
+    " scandir".split()
 )
-_MAKES = frozenset(
-    "open open64 openat openat64 fopen fopen64 mkdir mkdirat link linkat symlink symlinkat creat".split()
-)
+_MAKES = _OPENS | frozenset("mkdir mkdirat link linkat symlink symlinkat".split())
 _REFUSED = (errno.EAGAIN, errno.EACCES)
 _COLUMNS = ["name", "path", "file", "ts", "dur", "span", "calls", "errno", "flags", "holder", "at_once", "host", "pid"]
 _EVENTS = (
@@ -192,9 +194,13 @@ class Waits:
         is_lock = (rows["kind"] == LOCK).to_numpy(dtype=np.bool_)
         locks = np.where(failed == 0, (flags > 0) & (flags & RELEASE == 0), np.isin(failed, _REFUSED))
         makes = rows["name"].isin(_MAKES).to_numpy(dtype=np.bool_)
-        names = list(zip(self.task.tolist(), rows["path"].tolist(), strict=True))
-        there = {names[at] for at in np.flatnonzero(makes & (failed == errno.EEXIST)).tolist()}
-        makes = makes & np.array([name in there for name in names], dtype=np.bool_) & np.isin(failed, (0, errno.EEXIST))
+        # Who waits for a name makes it in the end; others are content that it is there (mkdir -p).
+        opens = rows["name"].isin(_OPENS).to_numpy(dtype=np.bool_)
+        there, made = makes & (failed == errno.EEXIST), makes & (failed == 0) & (~opens | (flags & os.O_EXCL != 0))
+        at, name = np.arange(len(rows)), [self.task, rows["path"].to_numpy(dtype=object)]
+        first = pd.Series(at, dtype=np.float64).where(there).groupby(name).transform("min")
+        last = pd.Series(at, dtype=np.float64).where(made).groupby(name).transform("max")
+        makes = (there | made) & ((first < last) & (last >= at)).to_numpy()
         result: Bools = ((is_lock & locks) | makes) & (rows["path"] != "").to_numpy()
         return result
 
@@ -210,7 +216,7 @@ class Waits:
         busy = inputs.m.table.busy
         owner, kind = edge_table.owners_and_kinds(busy)
         passive = np.isin(kind, (edge_table.CHILD, *edge_table.STREAMS))
-        passive &= (busy.weight == busy.end - busy.start) & users[owner]
+        passive &= (busy.weight >= PASSIVE * (busy.end - busy.start)) & users[owner]
         others = Intervals(*(column[passive] for column in busy._replace(group=owner)))
         still = intervals.union(_both(waits, others))
         actors = np.flatnonzero(users).astype(np.int64)

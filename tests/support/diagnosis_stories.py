@@ -168,7 +168,7 @@ def asleep(story: Story, at_ms: float, ms: float, **where: Any) -> None:
 
 def lock_contention(how: str = "fcntl", healthy: bool = False) -> FakeRun:
     """A task has a lock for 80 ms of 100 while another one wants it: waits in the call, is refused and sleeps, or finds
-    a lock file. Healthy: it does something else after it was refused."""
+    a lock file. Healthy: it does something else after it was refused, or goes on though the file is there."""
     story = Story()
     has: dict[str, Any] = {"task": "has", "stage": "h", "pid": 1}
     wants: dict[str, Any] = {"task": "wants", "stage": "w", "pid": 2}
@@ -180,9 +180,10 @@ def lock_contention(how: str = "fcntl", healthy: bool = False) -> FakeRun:
         for at in (10, 30, 50, 70):
             story.event("openat", "/db.lock", at_ms=at, errno=17, ret=-1, **new, **wants)
             asleep(story, at + 0.1, 19.8, **wants)
-        story.event("unlink", "/db.lock", at_ms=85, **has)
-        story.event("openat", "/db.lock", at_ms=90, **new, **wants)
-        story.event("unlink", "/db.lock", at_ms=97, **wants)
+        if not healthy:
+            story.event("unlink", "/db.lock", at_ms=85, **has)
+            story.event("openat", "/db.lock", at_ms=90, **new, **wants)
+            story.event("unlink", "/db.lock", at_ms=97, **wants)
     else:
         story.event("fcntl", "/db", at_ms=5, flags=EXCLUSIVE, **READ_WRITE, **has)
         if how == "fcntl":

@@ -216,8 +216,9 @@ class TestHealthy:
     def test_a_server_that_is_a_task_of_the_run_is_none_outside_of_it(self) -> None:
         assert "waiting for a server" not in kinds(stories.server_waits(traced=True))
 
-    def test_who_is_refused_a_lock_and_does_something_else_waits_for_none(self) -> None:
-        assert "lock contention" not in kinds(stories.lock_contention("tries", healthy=True))
+    @pytest.mark.parametrize("how", ["tries", "lock file"])
+    def test_who_is_refused_a_lock_and_goes_on_waits_for_none(self, how: str) -> None:
+        assert "lock contention" not in kinds(stories.lock_contention(how, healthy=True))
 
     def test_a_file_that_the_task_makes_itself_is_no_other_tasks(self) -> None:
         """A server's port, that its script waits for."""
