@@ -1,3 +1,3 @@
 """The version of what event_fold.py makes: tables of another one, and what was derived of them, are made again."""
 
-VERSION = 18
+VERSION = 19

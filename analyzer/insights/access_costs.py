@@ -25,7 +25,6 @@ from tailrace.analyzer.insights import access_patterns
 from tailrace.analyzer.insights.inputs import FLOOR_BYTES, Inputs
 from tailrace.analyzer.insights.start_ups import SOFTWARE, StartUps
 from tailrace.analyzer.model import stages
-from tailrace.analyzer.model.calls import LOCKS
 from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.tabular import Tabular
@@ -50,6 +49,8 @@ CALLS_AROUND = 32
 """Metadata calls for each file that a program loads: it is sought on a path, looked at, opened and closed."""
 METADATA_NS = 30_000_000_000
 """Of a program in a stage: so much time in metadata calls is much, whatever else it does (Drishti)."""
+MOST_NAMES = 3
+"""Functions that are named of many."""
 SHORT_NS = 20_000_000
 """A process that lives no longer has done little but start and end."""
 
@@ -63,7 +64,8 @@ class Costs(Tabular):
     scattered: the same columns: calls at random offsets, smaller than LARGE_BYTES, that no buffer would serve.
     metadata: stage, program, calls, data_calls, unused_opens (of files of which nothing was moved), time_ns: opens,
         closes, stats and the like, where they are more than reads and writes or take METADATA_NS; without short
-        processes, and without seeks, flushes and locks, which are told of elsewhere; time_ns is without start-ups, too.
+        processes, and without seeks, flushes and waits for locks, which are told of elsewhere; time_ns is without
+        start-ups, too. names: the functions with most of these calls.
     processes: program, processes, time_ns (in which at least one of them lived), mean_ns: the short ones, from the
         parent's fork to its wait where these are known.
     """
@@ -211,6 +213,7 @@ def _metadata(inputs: Inputs, loads: StartUps, keep: Bools) -> tuple[pd.DataFram
     data_calls = calls[edge_table.READ] + calls[edge_table.WRITE]
     times = edge_table.spent(m.table.busy, stages.NAMES, np.where(keep, group_of_who, -1))
     others, share = _without(inputs, np.where(keep, group_of_who, -1), len(first))
+    most = _most_called(inputs, np.where(keep, group_of_who, -1))
     lengths = intervals.length(times, len(first)) * share
     lengths = (lengths * _after_start_up(inputs, loads, np.where(keep, group_of_who, -1), len(first))).astype(np.int64)
     unused = access_patterns.unused_opens(inputs)
@@ -222,6 +225,7 @@ def _metadata(inputs: Inputs, loads: StartUps, keep: Bools) -> tuple[pd.DataFram
             "stage": str(inputs.stages["stage"].iat[int(stage_of_who[actor])]),
             "program": str(programs[program_of_who[actor]]) or "?",
             "calls": int(names[group]),
+            "names": most.get(group, ""),
             "data_calls": int(data_calls[group]),
             "unused_opens": int(opens[group]),
             "time_ns": int(lengths[group]),
@@ -236,18 +240,31 @@ def _metadata(inputs: Inputs, loads: StartUps, keep: Bools) -> tuple[pd.DataFram
 
 
 def _without(inputs: Inputs, group: Ints, count: int) -> tuple[Ints, Floats]:
-    """By group: the calls that seek, flush and lock, and the share of the time in metadata calls that is not theirs."""
+    """By group: the calls that seek and flush, and the share of the time in metadata calls that is not theirs."""
+    rows = _metadata_functions(inputs, group)
+    both = rows[rows["name"].isin(access_patterns.FLUSHES | event_fold.SEEKS)]
+    waited = intervals.length(edge_table.spent(inputs.m.table.busy, (edge_table.LOCK,), group), count)
+    # Waits for locks are no time in metadata calls.
+    whole = np.maximum(_sum(rows["time_ns"], rows["group"].to_numpy(), count) - waited, 1)
+    calls, time = (_sum(both[name], both["group"].to_numpy(), count) for name in ("calls", "time_ns"))
+    return calls, 1 - time / whole
+
+
+def _metadata_functions(inputs: Inputs, group: Ints) -> pd.DataFrame:
+    """The rows of functions that move no data, of the groups."""
     rows = inputs.m.table.functions
-    rows = rows[rows["kind"] == edge_table.META]
-    theirs = rows["name"].isin(access_patterns.FLUSHES | event_fold.SEEKS | frozenset(LOCKS)).to_numpy()
     of_row = group[rows["who"].to_numpy()]
-    sums = {}
-    for name, keep in (("calls", theirs), ("time_ns", theirs), ("whole", np.ones(len(rows), dtype=np.bool_))):
-        mine = keep & (of_row >= 0)
-        sums[name] = np.zeros(count, dtype=np.int64)
-        values = rows["time_ns" if name == "whole" else name].to_numpy()
-        np.add.at(sums[name], of_row[mine], values[mine])
-    return sums["calls"], 1 - sums["time_ns"] / np.maximum(sums["whole"], 1)
+    found: pd.DataFrame = rows.assign(group=of_row)[(rows["kind"] == edge_table.META).to_numpy() & (of_row >= 0)]
+    return found
+
+
+def _most_called(inputs: Inputs, group: Ints) -> dict[int, str]:
+    """By group: the metadata functions with most calls, but those that seek and flush."""
+    rows = _metadata_functions(inputs, group)
+    rows = rows[~rows["name"].isin(access_patterns.FLUSHES | event_fold.SEEKS).to_numpy()]
+    calls = rows.assign(name=rows["name"].astype(str)).groupby(["group", "name"])["calls"].sum()
+    ranked = calls.sort_values(ascending=False, kind="stable").reset_index()
+    return {int(number): ", ".join(each["name"].head(MOST_NAMES)) for number, each in ranked.groupby("group")}
 
 
 def _loading(inputs: Inputs, group: Ints, names: Ints) -> Bools:

@@ -1,6 +1,8 @@
 // See accesses.h.
 #include "accesses.h"
 
+#include <sys/file.h>
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -286,6 +288,13 @@ class EventFolder {
     if (!call.is(kLibc) && (call.file < 0 || (both && call.file2 < 0))) add(&cell, kUnnamedBytes, plus(read, written));
   }
 
+  // Whoever does not wait, releases, or gets the lock at once only asks the kernel, which takes a microsecond.
+  bool has_waited_for_lock(const Call &call) const {
+    constexpr int64_t kAtLeastNs = 20'000;
+    const int64_t kind = number(call, kFlags), calls = std::max<int64_t>(number(call, kCallCount), 1);
+    return kind != 0 && (kind & (LOCK_NB | LOCK_UN)) == 0 && number(call, kDur) / calls >= kAtLeastNs;
+  }
+
   // A call that awaits descriptors and got a pipe or socket waited for its other end, whatever function it was made by.
   Spent spent_on(const Call &call) const {
     const uint32_t time = call.bits & kTimeKind;
@@ -299,7 +308,7 @@ class EventFolder {
       case kAwaitsSignal: return kAwaitingSignal;
       case kPolls: return call.is(kChannel) && number(call, kRet) > 0 ? channel : kPolling;
       case kLocks:
-        if (number(call, kFlags) != 0) return kLocking;
+        if (has_waited_for_lock(call)) return kLocking;
         break;
       default: break;
     }
