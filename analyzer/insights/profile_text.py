@@ -20,7 +20,7 @@ WAITS = {
     "queue_ns": "waiting for a worker or nodes",
     "start_ns": "starting",
     "io_ns": "running, in calls on files",
-    "wait_ns": "running, waiting for processes outside of it",
+    "wait_ns": "running, waiting for a processor or others, or asleep",
     "compute_ns": "running, computing",
     "stop_ns": "stopping",
 }

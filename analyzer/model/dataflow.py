@@ -15,7 +15,9 @@ import os
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import numpy as np
@@ -41,6 +43,9 @@ from tailrace.analyzer.util.tabular import Tabular
 from tailrace.analyzer.util.types import Bools, Ints, Objects, Row
 from tailrace.errors import QueryError
 from tailrace.hashed_names import fingerprint_in
+
+if TYPE_CHECKING:
+    from tailrace.analyzer.model.time_model import TimeModel
 
 LEVELS = ("workflow", "stage", "task", "process")
 UNTAGGED = "(untagged)"
@@ -91,6 +96,13 @@ class Model(Tabular):
         if not wanted:
             return np.zeros(len(self.who), dtype=np.bool_)
         return np.fromiter((key in wanted for key in processes.keys(self.who)), dtype=np.bool_, count=len(self.who))
+
+    @cached_property
+    def time(self) -> TimeModel:
+        """What all time was spent on."""
+        from tailrace.analyzer.model.time_model import TimeModel
+
+        return TimeModel(self)
 
     @property
     def version(self) -> Ints:

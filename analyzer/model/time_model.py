@@ -126,18 +126,19 @@ class TimeModel:
         """Whether the kernel counted how long threads were ready: then waits are recorded, too."""
         return bool(np.isfinite(self.accounts.ready_ns).any())
 
-    def states(self, group: Ints) -> Spans:
+    def states(self, group: Ints, groups: int = 0) -> Spans:
         """When each group was in each of `STATES`.
 
         Args:
             group: of each actor (row of `m.who`), -1: in none.
+            groups: how many there are at least.
         """
         kinds = (len(edge_table.KINDS), _DATA, _INNER, edge_table.THREAD)
         owners = (group[self._who], self._process[self._who])
         calls = self._m.table.thread_calls
         rows = Intervals(*_native.time_states(owners, [*self._shares], self.life, calls, kinds))
         order = np.argsort(rows.group, kind="stable")
-        return Spans(Intervals(*(column[order] for column in rows)), int(group.max(initial=-1)) + 1)
+        return Spans(Intervals(*(column[order] for column in rows)), max(int(group.max(initial=-1)) + 1, groups))
 
     def on_processor(self, group: Ints, size: int) -> Ints:
         """ns that the threads of each group 0 .. size - 1 were on a processor, -1 where of much of their lives no

@@ -8,6 +8,8 @@ A task's life, by the declared times (docs/declared-dag.md):
                that it depends on: a manager that tells of a task when it runs (Slurm, Snakemake) had it in a queue
     allocated  t_alloc; without it there is no start time, and the queue lasts until the task runs
     runs       t_start, or else the first recorded event of the task; of a job that is an instance its program's
+    ended      t_end; of a manager that tells no times (make) the exit of the task's last process, where all exits are
+               recorded
 
 An instance (`kind`) starts and stops around the program that it runs: what is before that program's first call is
 `start`, what is after its end `stop`. A program whose end was not recorded ran until the instance's.
@@ -17,9 +19,8 @@ waited for data, after it for predecessors only (the producer continued, or ende
 than the dataflow). While the writer of that byte was queued itself, or the task that the writer got its last byte from,
 and so on, the task waited for a worker or node too, only not for its own: `upstream`. A task also waits for the data
 that tasks inside it read from tasks outside: a batch script need not access the data of its jobs. `run` is divided
-into `io`, wall time with at least one call on a file running in the task, `wait`, in which all its processes waited for
-processes outside of it, as a batch script does for its steps (own_time.py), and `compute`, the rest. Waiting on pipes
-and sockets is in the rest, since it is another task's computing or I/O.
+by the time model (time_model.py) into `io`, with at least one call on a file running in the task, `compute`, on a
+processor outside of these or not known, and `wait`, the rest.
 
 Invariants: data + upstream + order = depend, io + wait + compute = run, run and stop last until the end, nothing is
 negative, and unknown times are null. A task without dependencies has depend 0: its time before it is ready is queue
@@ -35,7 +36,7 @@ import pandas as pd
 
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.model import dataflow, order, own_time, stages, tries
+from tailrace.analyzer.model import dataflow, order, time_model, tries
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util import intervals
@@ -51,8 +52,9 @@ TIMES = {
     "start_ns": "nodes allocated, until it ran",
     "run_ns": "running",
     "io_ns": "of run: with at least one call on a file running; null for an untraced task",
-    "wait_ns": "of run: all its processes waited for processes outside of it; null for an untraced task",
-    "compute_ns": "of run: the rest",
+    "wait_ns": "of run: waiting for a processor, processes, pipes, sockets or locks, or asleep; null for an untraced"
+    " task",
+    "compute_ns": "of run: the rest, on a processor as far as the kernel tells",
     "stop_ns": "its program was over, until it ended: of an instance, else 0",
 }
 """Columns (ns) and their meanings."""
@@ -73,12 +75,13 @@ def table(run: AnalyzedRun, model: Model | None = None) -> pd.DataFrame:
     index = pd.MultiIndex.from_arrays([tasks[name].fillna("").astype(str) for name in ("workflow", "task")])
     code = np.asarray(index.get_indexer(pd.MultiIndex.from_frame(m.who[["workflow", "task"]].astype(str))))
     around = _around(tasks, index)
-    first, io = _first_events(m, code, len(tasks)), _io(m, code, len(tasks))
+    first = _first_events(m, code, len(tasks))
     there, source = _data_there(m, index, around)
     at = {name: _column(tasks, f"t_{name}_ns") for name in ("submit", "depend", "launch", "alloc", "start", "end")}
     over = _predecessors_over(run, at, index)
     ready = at["depend"].fillna(at["launch"].where(over.isna() | (at["launch"] <= over), over))
-    runs, over_at = at["start"].fillna(first), at["end"]
+    untimed = at["start"].isna() & ~_column(tasks, "tries").notna()
+    runs, over_at = at["start"].fillna(first), at["end"].fillna(_exits(m, code, len(tasks)).where(untimed))
     program = _programs(m, code, tasks, first)
     runs = runs.where(program.begin_ns.isna(), np.maximum(runs, program.begin_ns))
     over_at = over_at.where(program.end_ns.isna(), np.minimum(over_at, program.end_ns))
@@ -98,10 +101,11 @@ def table(run: AnalyzedRun, model: Model | None = None) -> pd.DataFrame:
     paused = _paused(run, m, code, index, runs, over_at)
     out["queue_ns"] += paused
     out["run_ns"] = _span(runs, over_at) - paused
-    out["io_ns"] = np.minimum(io, out["run_ns"]).where(first.notna())
-    waiting = intervals.length(own_time.waiting(m, code), len(tasks))
-    out["wait_ns"] = np.minimum(pd.Series(waiting), out["run_ns"] - out["io_ns"])
-    out["compute_ns"] = out["run_ns"] - out["io_ns"] - out["wait_ns"]
+    spent = _spent(m, code, runs, over_at, out["run_ns"])
+    out["io_ns"] = spent[[*edge_table.KINDS[: len(edge_table.FILES)]]].sum(axis=1)
+    out["io_ns"] = out["io_ns"].where(first.notna() & out["run_ns"].notna())
+    out["compute_ns"] = spent[[time_model.COMPUTING, time_model.UNKNOWN]].sum(axis=1).where(out["io_ns"].notna())
+    out["wait_ns"] = out["run_ns"] - out["io_ns"] - out["compute_ns"]
     out["stop_ns"] = _span(over_at, at["end"]).fillna(0)
     result: pd.DataFrame = out[[*KEYS, *TIMES]]
     return result
@@ -145,6 +149,22 @@ def _first_events(m: Model, code: Ints, size: int) -> pd.Series:
     return _nullable(first, first != none)
 
 
+def _exits(m: Model, code: Ints, size: int) -> pd.Series:
+    """When the last process of each task ended; null where one's exit was not recorded, or it had several tasks."""
+    ends = _nullable(np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.bool_))
+    if {"t1_ns", "exit"} <= {*m.processes}:
+        mine = m.who[PROCESS].assign(task=code)[code >= 0].drop_duplicates()
+        found = (
+            mine[~mine.duplicated(PROCESS, keep=False)]
+            .merge(m.processes, on=PROCESS, how="left")
+            .groupby("task")
+            .agg({"exit": "count", "t1_ns": "max"})
+        )
+        found = found[found["exit"] == mine.groupby("task").size().reindex(found.index)]
+        ends.loc[found.index.to_numpy()] = found["t1_ns"].to_numpy()
+    return ends
+
+
 class _Programs(NamedTuple):
     """When the program of each task that is an instance began and was over; null where unknown, and for other tasks."""
 
@@ -165,9 +185,13 @@ def _programs(m: Model, code: Ints, tasks: pd.DataFrame, first: pd.Series) -> _P
     return _Programs(first.where(pd.Series(is_instance)), ends)
 
 
-def _io(m: Model, code: Ints, size: int) -> pd.Series:
-    """Wall time of each task with a call on a file running."""
-    return _nullable(stages.covered(m, code, edge_table.FILES, size), np.ones(size, dtype=np.bool_))
+def _spent(m: Model, code: Ints, runs: pd.Series, ends: pd.Series, run: pd.Series) -> pd.DataFrame:
+    """What the tasks spent the times on in which they ran."""
+    low, high, length = (times.fillna(0).to_numpy(dtype=np.int64) for times in (runs, ends, run))
+    spans = m.time.states(code, len(runs))
+    found = time_model.filled(spans.inside(np.arange(len(runs), dtype=np.int64), low, high), length)
+    result: pd.DataFrame = found.astype("Int64")
+    return result
 
 
 def _paused(
