@@ -416,7 +416,7 @@ def writes(m: Model, of_who: Ints) -> pd.DataFrame:
 def data_handovers(m: Model, of_who: Ints) -> pd.DataFrame:
     """The hand-overs of kind `DATA` (`HANDOVER`). Read after the last write: given at the end of that write, taken when
     the read began. Read while it was written (a pipe, a growing file): two rows, from first write to first read and
-    from last to last."""
+    from last to last. A first read of a pipe or socket that began before the write waited for it."""
     flows = dataflow.flow_table(m, "task")
     flows = flows[flows["producer"] >= 0].reset_index(drop=True)
     wrote = writes(m, of_who)
@@ -427,7 +427,9 @@ def data_handovers(m: Model, of_who: Ints) -> pd.DataFrame:
     rows = flows[["producer", "consumer", "version", "bytes"]].assign(via=DATA)
     whole = rows.assign(given_ns=done, taken_ns=first, since_ns=done)[after & (at >= 0)]
     during = ~after & (at >= 0)
-    head = rows.assign(given_ns=begun, taken_ns=first, since_ns=begun, bytes=0)[during & (begun <= first)]
+    streams = m.versions.table["stream"].to_numpy(dtype=np.bool_)[flows["version"].to_numpy()]
+    arrived = np.where(streams, np.maximum(first, np.minimum(begun, last)), first)
+    head = rows.assign(given_ns=begun, taken_ns=arrived, since_ns=begun, bytes=0)[during & (begun <= arrived)]
     tail = rows.assign(given_ns=done, taken_ns=last, since_ns=begun)[during]
     # Where the writer went on after the reader, only its writes before the reader's end were read.
     tail["given_ns"] = np.where(tail["given_ns"] <= tail["taken_ns"], tail["given_ns"], begun[tail.index])
