@@ -18,9 +18,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-import pandas as pd
 
-from tailrace.analyzer.edges import edge_table, row_order
+from tailrace.analyzer.edges import edge_table, identities, row_order
 from tailrace.analyzer.edges.edge_table import EdgeTable
 from tailrace.analyzer.store.mounts import Place
 from tailrace.analyzer.util.types import Ints
@@ -58,7 +57,7 @@ def _targets(table: EdgeTable, mount_of: Callable[[str, str], Place | None]) -> 
         return None
     paths = edge_table.last_paths(table)
     aliases = table.aliases.groupby("file")["first_ns"].min()
-    ended = _ends(table)
+    ended = identities.removals(table).groupby("file")["ns"].min().to_dict()
     new = set(table.facts["file"][table.facts["what"] == "new"].tolist())
     target = np.arange(len(names), dtype=np.int64)
     for codes in several:
@@ -71,19 +70,3 @@ def _targets(table: EdgeTable, mount_of: Callable[[str, str], Place | None]) -> 
             if after not in new and ended.get(before, np.iinfo(np.int64).max) > aliases.get(after, 0):
                 target[after] = target[before]
     return target if (target != np.arange(len(names))).any() else None
-
-
-def _ends(table: EdgeTable) -> dict[int, int]:
-    """When a name of each file was removed, or given to another file by a rename."""
-    facts = table.facts[table.facts["file"] >= 0]
-    unlinked = facts[facts["what"] == "unlink"].groupby("file")["first_ns"].min()
-    ends = {int(file): int(ns) for file, ns in unlinked.items()}
-    renames = facts[facts["what"] == "rename"]
-    if len(renames):
-        owners = table.aliases[table.aliases["path"].isin(renames["path2"])]
-        pairs = owners.merge(
-            pd.DataFrame({"path": renames["path2"], "mover": renames["file"], "at": renames["first_ns"]})
-        )
-        for row in pairs[pairs["file"] != pairs["mover"]].itertuples():
-            ends[int(row.file)] = min(ends.get(int(row.file), np.iinfo(np.int64).max), int(row.at))
-    return ends

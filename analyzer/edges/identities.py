@@ -266,6 +266,19 @@ def _on_several_hosts(table: EdgeTable, base: Ints, wanted: Ints) -> set[int]:
     return set(codes[count > 1].tolist())
 
 
+def removals(table: EdgeTable) -> pd.DataFrame:
+    """When a name of each file of a table was removed, or given to another file by a rename: file (code), ns."""
+    facts = table.facts
+    removed = facts[(facts["what"] == "unlink").to_numpy() & (facts["file"] >= 0).to_numpy()]
+    replaced = _replaced(table, np.arange(len(table.files), dtype=np.int64))
+    return grouping.frame(
+        {
+            "file": np.concatenate((removed["file"], replaced["base"])).astype(np.int64),
+            "ns": np.concatenate((removed["last_ns"], replaced["last_ns"])).astype(np.int64),
+        }
+    )
+
+
 def _replaced(table: EdgeTable, base: Ints) -> pd.DataFrame:
     """Removals by rename: the file that had a name which another file was given. Whose a name is, follows from when it
     was first seen of a file, from creations and links, and from renames and removals."""

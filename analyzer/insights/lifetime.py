@@ -3,7 +3,7 @@
     size        the end of the last byte that was written or read, by known offsets; else bytes written
     born        first write (for a file from before the run: its first read)
     last use    end of the last access
-    gone        its removal, where one was seen
+    gone        its removal, or that of its name by a rename over it, where one was seen
     live        from born to last use: the file is needed. `held`: from born to gone, or to the end of the run.
     reread      bytes read less distinct bytes read, per reader; `again` over all readers
     copy        an actor (process in a task) that read one data file and nothing else, and wrote one: all bytes moved by
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table, file_classes
+from tailrace.analyzer.edges import edge_table, file_classes, identities
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import stages
 from tailrace.analyzer.util import grouping, intervals
@@ -104,8 +104,8 @@ def _files(inputs: Inputs) -> pd.DataFrame:
     known = np.maximum(_sizes(inputs, data, code), 0)
     unique = _unique(inputs, data, code)
     rewritten = written_bytes - of_way(edge_table.WRITE, loose) - _unique(inputs, data, code, edge_table.WRITE)
-    removals = m.table.facts[(m.table.facts["what"] == "unlink") & (m.table.facts["file"] >= 0)]
-    gone = grouping.most(removals["file"].to_numpy(), removals["last_ns"].to_numpy(), size, -1)[code]
+    removals = identities.removals(m.table)
+    gone = grouping.most(removals["file"].to_numpy(), removals["ns"].to_numpy(), size, -1)[code]
     fates = stages.file_fates(m)
     never_read, removed, passed_on = (fates[name].to_numpy()[code] for name in ("never_read", "removed", "passed_on"))
     names = m.table.files["file"].to_numpy()[code]

@@ -12,7 +12,7 @@ from collections.abc import Collection
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table
+from tailrace.analyzer.edges import edge_table, identities
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.model.dataflow import Model
@@ -170,9 +170,7 @@ def _file_fates(m: Model) -> pd.DataFrame:
     passed_on, seen_by_others, removed, declared = (np.zeros(size, dtype=np.bool_) for _ in range(4))
     passed_on[flows["file"].to_numpy()[(flows["producer"] >= 0).to_numpy()]] = True
     seen_by_others[by_others] = True
-    facts = m.table.facts
-    gone = facts["file"].to_numpy()[(facts["what"] == "unlink").to_numpy()]
-    removed[gone[gone >= 0]] = True
+    removed[identities.removals(m.table)["file"].to_numpy()] = True
     declared[[code for code in m.outputs if 0 <= code < size]] = True
     unread = (writers > 0) & ~seen_by_others & ~passed_on
     result = unread & ~removed & declared

@@ -221,9 +221,8 @@ def _files(run: AnalyzedRun, m: Model) -> dict[str, Sequence[Any]]:
     np.maximum.at(extent, *_written_sizes(m, codes, writes))
     kind = np.full(size, len(file_classes.CLASSES))
     np.minimum.at(kind, of_row, m.cls)
-    facts = m.table.facts
-    removed = facts[(facts["what"] == "unlink") & (facts["file"] >= 0)]
-    gone = dict(zip(removed["file"].tolist(), removed["last_ns"].tolist(), strict=True))
+    removed = identities.removals(m.table).sort_values("ns", kind="stable")
+    gone = dict(zip(removed["file"].tolist(), removed["ns"].tolist(), strict=True))
     versions = m.versions.table
     written = versions[versions["number"] > 0].groupby("file").size()
     every = [str(name) for name in m.table.files["file"].to_numpy()[codes]]

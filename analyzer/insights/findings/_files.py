@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 
+import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import Match, Threshold, rows_of
 from tailrace.analyzer.util.formatting import bytes_text, count_text
+from tailrace.analyzer.util.types import Bools
 
 LEAST = Threshold(1, "% of all bytes read and written")
 QUERY = "tailrace query {run} --path {path} --by task,dir --agg sum:size --agg count"
@@ -39,4 +42,11 @@ def matches(found: Analyses, files: pd.DataFrame, column: str, words: str, absen
         count=len(rows),
         evidence=rows_of(rows[["path", column, "readers", "writers"]]),
         tasks=found.every_task if absent else found.users_of(rows.index),
+        where=f"{path.rpartition('/')[2]} once",
     )
+
+
+def named_after(paths: pd.Series, known: Collection[str]) -> Bools:
+    """Which of the paths are a known one with a suffix (-journal, .lock)."""
+    found = [any(path[: at.start()] in known for at in re.finditer(r"[-.][^/.-]+", path)) for path in paths]
+    return np.array(found, dtype=np.bool_)

@@ -1,21 +1,19 @@
 """Files that were written, then deleted unread.
 
-No such file: one that its own writer read back (what sort and compilers put aside), and one that is named after another
-file of the run, as the journal of a database, which is there to be read after a crash.
+No such file: one that its own writer read back (what sort and compilers put aside); one that is named after another
+file of the run, as the journal of a database, which is there to be read after a crash; and one whose name another file
+has, too, as each checkpoint that takes the place of the last one.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
-import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import FLOOR, SPACE, Match, Rule
 from tailrace.analyzer.insights.findings import _files
-from tailrace.analyzer.util.types import Bools
 
 
 def find(found: Analyses) -> Iterator[Match]:
@@ -24,17 +22,18 @@ def find(found: Analyses) -> Iterator[Match]:
     unread = files[files["never_read"] & files["removed"] & (files["read_bytes"] == 0)]
     return _files.matches(
         found,
-        unread[~_named_after(unread["path"], frozenset(files["path"]))],
+        unread[
+            ~_files.named_after(unread["path"], frozenset(files["path"])) & ~unread["path"].isin(_shared(files["path"]))
+        ],
         "written_bytes",
         "{files} written, then deleted unread ({bytes}); the largest is {path} ({most})",
         absent=True,
     )
 
 
-def _named_after(paths: pd.Series, known: frozenset[str]) -> Bools:
-    """Which of the paths are a known one with a suffix (-journal, .lock)."""
-    found = [any(path[: at.start()] in known for at in re.finditer(r"[-.][^/.-]+", path)) for path in paths]
-    return np.array(found, dtype=np.bool_)
+def _shared(paths: pd.Series) -> pd.Series:
+    """The paths that several files had."""
+    return paths[paths.duplicated()]
 
 
 RULE = Rule(
@@ -43,7 +42,8 @@ RULE = Rule(
     title="Files written, then deleted without a reader",
     definition=(
         "A data file was written and removed in the run, and nobody read it, its writer neither. Left out are files"
-        " that are named after another one of the run, as a database's journal, which is read after a crash."
+        " that are named after another one of the run, as a database's journal, which is read after a crash, and those"
+        " whose name another file has, too, as checkpoints that replace each other."
     ),
     advice="Do not write them: switch the output off, or keep the data in memory.",
     source="Lee et al. 2023 (DataLife)",
