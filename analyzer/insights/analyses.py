@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from glob import escape as literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -28,15 +29,20 @@ from tailrace.analyzer.insights import (
     pairs,
     polls,
     processors,
+    selections,
     start_ups,
     waits,
 )
 from tailrace.analyzer.insights.inputs import Inputs
+from tailrace.analyzer.insights.selections import Selection
 from tailrace.analyzer.model import outcomes, stages
 from tailrace.analyzer.model.declared_vs_observed import WORKFLOW_OF
 from tailrace.analyzer.store import ledger
 from tailrace.analyzer.util.formatting import count_text, with_stage
 from tailrace.analyzer.util.types import Row
+
+if TYPE_CHECKING:
+    from tailrace.analyzer.insights.finding import Finding, Match
 
 
 @dataclass
@@ -114,6 +120,11 @@ class Analyses:
         return polls.loops(self.waits)
 
     @cached_property
+    def selections(self) -> list[Selection]:
+        """What reads of datasets took, and gave. Reads events of HDF5."""
+        return selections.selections(self.inputs)
+
+    @cached_property
     def start_ups(self) -> start_ups.StartUps:
         """How long programs took to load themselves (start_ups.py)."""
         return start_ups.start_ups(self.inputs)
@@ -142,6 +153,15 @@ class Analyses:
         """All bytes that the run read and wrote."""
         counts = self.inputs.m.table.counts
         return int(counts["read_bytes"].sum() + counts["written_bytes"].sum())
+
+    @cached_property
+    def ns_of_byte(self) -> float:
+        """How long the run's own reads and writes took for a byte."""
+        return stages.transfer_ns(self.inputs.m) / self.moved_bytes if self.moved_bytes else 0.0
+
+    def cost(self, one: Match | Finding) -> float:
+        """What a finding costs, ns."""
+        return one.cost_ns + one.cost_bytes * self.ns_of_byte
 
     # ---- what the tasks of a conclusion were seen of ----
 

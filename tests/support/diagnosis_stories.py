@@ -49,6 +49,20 @@ def expanded_again(program: str = "/usr/bin/gzip", tasks: int = 3) -> FakeRun:
     return story.run(processes=processes(*((pid, 99, program) for pid in range(1, tasks + 1))))
 
 
+def read_amplification(read_bytes: int = 1 << 20) -> FakeRun:
+    """A task reads three rows of a dataset, and its library a column of chunks of the file for each."""
+    story = Story()
+    where: dict[str, Any] = {"task": "t", "stage": "t"}
+    for row in range(3):
+        part = {"object": "/v", "dims": "[300,4000]", "slab": f"[[{row},0],[1,1],[1,4000],[1,1]]"}
+        above: dict[str, Any] = {**part, "name": "H5Dread", "cat": "HDF5", "dur": 20 * MS}
+        story.read("/cube.h5", None, 16_000, at_ms=10 + 30 * row, **above, **where)
+        for chunk in range(4):
+            story.read("/cube.h5", chunk * read_bytes, read_bytes, at_ms=11 + 30 * row + chunk, **where)
+    story.write("/means", 0, 100, at_ms=100, **where)
+    return story.run()
+
+
 def undeclared_input(path: str = "/w/cache/norm") -> FakeRun:
     """A task reads what it declared, and one more file that was there before."""
     story = Story()

@@ -33,6 +33,7 @@ from support.diagnosis_stories import (
     polling,
     processes,
     processor_waits,
+    read_amplification,
     repeated_start_ups,
     serial_stage,
     server_waits,
@@ -449,7 +450,7 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     ),
     "metadata load": (
         metadata_load,
-        "u: 1,000 metadata calls (open, close, stat and the like), beside 1 call for data, took 10.0 ms",
+        "u: 1,000 metadata calls (mostly stat), beside 1 call for data, took 10.0 ms",
     ),
     "short processes": (
         short_processes,
@@ -510,6 +511,11 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     "expanded again and again": (
         expanded_again,
         "3 tasks each expanded /ref.gz (1.00 MiB), the same data every time",
+    ),
+    "read amplification": (
+        read_amplification,
+        "t read 46.9 KiB of the dataset /v by 3 calls, 1 x 4,000 of 300 x 4,000 each, for which 12.0 MiB of /cube.h5"
+        " were read, in 60.0 ms",
     ),
     "undeclared input": (
         undeclared_input,

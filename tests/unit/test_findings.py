@@ -206,6 +206,10 @@ NUMBERS: dict[str, tuple[Callable[[Any, Finding], Any], Callable[[Finding], Any]
     "outliving processes": (lambda profile, f: profile["task"], lambda f: "t"),
     "half-written output": (lambda history, _: history["files"][0]["path"], lambda f: f.evidence[0]["path"]),
     "failing calls": (lambda rows, _: sum(row["count"] for row in rows), lambda f: f.evidence[0]["calls"]),
+    "read amplification": (
+        lambda rows, _: next(row["count"] for row in rows if row["name"] == "H5Dread"),
+        lambda f: f.evidence[0]["calls"],
+    ),
     "expanded again and again": (lambda rows, _: len(rows), lambda f: f.evidence[0]["tasks"]),
     "dependency without data": (lambda estimate, _: estimate["saved_ns"], lambda f: f.cost_ns),
     "streaming candidate": (lambda estimate, f: estimate["saved_ns"] >= f.cost_ns, lambda f: True),
