@@ -112,7 +112,7 @@ class Inputs(Tabular):
     @cached_property
     def time(self) -> TimeModel:
         """What all time was spent on."""
-        return TimeModel(self.m)
+        return self.m.time
 
     @cached_property
     def spent(self) -> Spans:
@@ -138,6 +138,11 @@ class Inputs(Tabular):
         streams = edge_table.spent(self.busy, edge_table.STREAMS, np.where(alone, np.arange(len(alone)), -1))
         rows = map(np.concatenate, zip(streams, self.waiting, self.pauses, strict=True))
         return intervals.cover(intervals.union(Intervals(*rows)), len(self.tasks))
+
+    @property
+    def units(self) -> str:
+        """What the tasks are called, where none has a tag, too."""
+        return "tasks" if (self.tasks["task"] != "").any() else "processes"
 
     def name(self, task: int) -> str:
         """A task as reports show it."""

@@ -46,6 +46,11 @@ class Processors:
         return out
 
     @cached_property
+    def least_ns(self) -> int:
+        """How long the run's computing takes at least on these processors; 0: not known."""
+        return int(np.maximum(self.of_process, 0).sum()) // self.count if self.count else 0
+
+    @cached_property
     def task_of_process(self) -> Ints:
         """The task of each process that worked for no other one; -1: it did, or for none."""
         process, task = self.inputs.lives.process, self.inputs.of_who

@@ -4,7 +4,8 @@
 
 The account is that of the critical path (critical.py): each ns of the makespan is in one part, by the time model.
 Computing is said of what was on a processor alone, and where that is not known (threads of a pool), neither computing
-nor waiting. The change is that of the finding with the largest estimate, which is an upper bound (finding.py).
+nor waiting. The change is that of the finding with the largest estimate, which is an upper bound (finding.py); of one
+about bytes, what is done with them is saved, too, so no bound is told.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights import resource_waits
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import ADVISED, GAPS, TIME, Finding
+from tailrace.analyzer.insights.finding import ADVISED, GAPS, SPACE, TIME, Finding
 from tailrace.analyzer.insights.finding_list import Findings
 from tailrace.analyzer.insights.processors import BUSY
 from tailrace.analyzer.model import time_model
@@ -43,6 +45,8 @@ NEXT_SHARE = 0.05
 MOST_OF = 0.6
 """Of a part, from which on a stage is named for it."""
 TOO_FEW = "limited concurrency"
+OWN, MANAGERS = (COMPUTING, RUNNING), ("startup", "stop")
+"""Parts that findings explain little of: the tasks' own work, and what is before and after them."""
 
 
 @dataclass(frozen=True)
@@ -62,31 +66,32 @@ def verdict(found: Analyses, findings: Findings) -> Verdict:
     parts = _parts(found)
     if makespan <= 0 or not parts:
         return Verdict("Nothing ran.", parts)
-    best = _best(findings, makespan)
+    best, first = _best(found, findings), next(iter(parts))
     said = [_bound(found, findings, parts)]
     if best is not None:
         change = " ".join(filter(None, (best.change, best.where)))
-        said.append(f"Best single change: {change}, at most {time_text(best.cost_ns)} less.")
+        bound = f", at most {time_text(best.cost_ns)} less" if best.cost_ns else ""
+        said.append(f"Best single change: {change}{bound}.")
         return Verdict(" ".join(said), parts, change, best.cost_ns)
-    if all(one.small or one.about in ("note", "quality") for one in findings):
-        said.append("Nothing much to gain.")
+    if all(one.small or one.about in ("note", "quality") for one in findings) and first not in (*MANAGERS, "gap"):
+        said.append("Nothing much to gain but by computing less." if first in OWN else "Nothing much to gain.")
     return Verdict(" ".join(said), parts)
 
 
-def _best(findings: Findings, makespan: int) -> Finding | None:
-    """The finding about time whose change saves most; none about where time went alone, or that may be wrong."""
+def _best(found: Analyses, findings: Findings) -> Finding | None:
+    """The finding whose change saves most time, or I/O; none about where time went alone, or that may be wrong."""
     rows = [
         one
         for one in findings
-        if one.about == TIME and one.change and one.kind != GAPS and not one.doubts
-        if ADVISED.reached(one.cost_ns, makespan)
+        if one.about in (TIME, SPACE) and one.change and one.kind != GAPS and not one.doubts
+        if ADVISED.reached(round(found.cost(one)), found.inputs.makespan_ns)
     ]
-    return max(rows, key=lambda one: one.cost_ns, default=None)
+    return max(rows, key=found.cost, default=None)
 
 
 def _bound(found: Analyses, findings: Findings, parts: Mapping[str, int]) -> str:
     makespan = found.inputs.makespan_ns
-    words, crowded = words_of(found), _is_crowded(found)
+    words, crowded = {**words_of(found), "io": _io_words(found)}, _is_crowded(found)
     (first, most), *others = parts.items()
     rest = [(name, ns) for name, ns in others if ns >= NEXT_SHARE * makespan]
     few = next((one for one in findings if one.kind == TOO_FEW and not one.small), None)
@@ -97,7 +102,8 @@ def _bound(found: Analyses, findings: Findings, parts: Mapping[str, int]) -> str
     shared = (COMPUTING, "ready", *(() if found.inputs.time.tells_ready else (ELSEWHERE,)))
     if first in shared and crowded:
         bound = (
-            f"The processors bound it: {found.processors.count:,} for up to {_most_at_once(found):,} tasks at a time,"
+            f"The processors bound it: {found.processors.count:,} for up to {_most_at_once(found):,}"
+            f" {found.inputs.units} at a time,"
             f" all busy for {found.processors.used(_whole(found)):.0%} of {time_text(makespan)}"
         )
         rest = [row for row in rest if row[0] not in shared]
@@ -108,6 +114,15 @@ def _bound(found: Analyses, findings: Findings, parts: Mapping[str, int]) -> str
     if rest:
         bound += f"; next is {words[rest[0][0]]}, {rest[0][1] / makespan:.0%}{_place(found, *rest[0])}"
     return f"{bound}."
+
+
+def _io_words(found: Analyses) -> str:
+    """What the I/O of the critical path mostly is, or all of it."""
+    on_path = np.unique(found.critical.path["task"].to_numpy(dtype=np.int64))
+    files = [edge_table.KINDS[kind] for kind in edge_table.FILES]
+    sums = found.inputs.spent.parts()[files].iloc[on_path[on_path >= 0]].sum()
+    most = str(sums.idxmax())
+    return time_model.WORDS[most] if int(sums[most]) >= MOST_OF * int(sums.sum()) else WORDS["io"]
 
 
 def words_of(found: Analyses) -> Mapping[str, str]:

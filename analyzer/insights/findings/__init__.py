@@ -17,7 +17,6 @@ from operator import itemgetter
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import ADVISED, FAILURE, GAPS, IO, RANK, SPACE, TIME, Finding, Match, Rule
 from tailrace.analyzer.insights.finding_list import Findings
-from tailrace.analyzer.model import stages
 
 
 def _rules() -> tuple[Rule, ...]:
@@ -43,11 +42,10 @@ def ranked(found: Analyses) -> Findings:
     many, failures by the tasks that have no result; of one kind they are in the order of their rule, since the last
     one may be the sum of many small ones.
     """
-    rate = stages.transfer_ns(found.inputs.m) / found.moved_bytes if found.moved_bytes else 0.0
     keyed: list[tuple[tuple[bool, int, bool, bool, bool, float, str, int], Finding]] = []
     most: dict[str, float] = {}
     for place, (rule, match) in enumerate(_told(found)):
-        cost = match.cost_ns + match.cost_bytes * rate
+        cost = found.cost(match)
         small = rule.about in (TIME, SPACE) and not match.fault
         small = small and not ADVISED.reached(round(cost), found.inputs.makespan_ns)
         f = rule.finding(found, match, small)
@@ -68,6 +66,6 @@ def _told(found: Analyses) -> list[tuple[Rule, Match]]:
         mine = set(match.tasks)
         why = [other for one, other in rows if rule.kind in one.explains and not mine.isdisjoint(other.tasks)]
         fault = rule.kind in (IO, GAPS) and any(one.fault for one in why)
-        return fault or (len(why) > 0 and sum(one.cost_ns for one in why) >= COVERED * match.cost_ns)
+        return fault or (len(why) > 0 and sum(map(found.cost, why)) >= COVERED * match.cost_ns)
 
     return [(rule, match) for rule, match in rows if not explained(rule, match)]

@@ -20,7 +20,8 @@ def find(found: Analyses) -> Iterator[Match]:
     """The I/O of the path, as one match."""
     by_stage = _by_stage(found)
     io, makespan = int(by_stage["io"].sum()), found.inputs.makespan_ns
-    if not MUCH.reached(io, makespan):
+    parts = found.critical.parts
+    if not MUCH.reached(io, makespan) or io < max(parts["compute"] - found.critical.unknown_ns, parts["ready"]):
         return
     top = by_stage.iloc[0]
     yield Match(
@@ -57,7 +58,8 @@ RULE = Rule(
     definition=(
         "The part of the makespan that the tasks of the critical path spent inside reads, writes and metadata calls"
         " of files, but for those by which programs load themselves. I/O beside the path does not count: without it"
-        " the run would take as long. It is told where no other finding explains most of it."
+        " the run would take as long. It is told where computing, or waiting for a processor, takes less, and no other"
+        " finding explains most of it."
     ),
     advice=(
         "Read and write less, or use a faster file system (`tailrace whatif --tier` estimates the gain for reads and"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import FLOOR, SPACE, Match, Rule, Threshold, more, rows_of
+from tailrace.analyzer.insights.finding import FLOOR, IO, SPACE, Match, Rule, Threshold, more, rows_of
 from tailrace.analyzer.insights.lifetime import COPIER, KERNEL
 from tailrace.analyzer.util.formatting import bytes_text
 
@@ -33,6 +33,7 @@ def find(found: Analyses) -> Iterator[Match]:
         count=len(rows),
         evidence=rows_of(named),
         tasks=set(rows["task"]),
+        where=f"of {source.rpartition('/')[2]}",
     )
 
 
@@ -51,4 +52,6 @@ RULE = Rule(
     query="tailrace query {run} --path {path} --by task,dir --agg sum:size",
     find=find,
     thresholds=(LEAST, FLOOR),
+    change="no copies",
+    explains=(IO, "metadata load"),
 )

@@ -57,7 +57,7 @@ def _words(found: Analyses, path: str, waits: list[LockWait], held: dict[int, in
     else:
         said += "; who had it is not known"
     every = sum(one.waited_ns for one in waits)
-    return f"{said}; {len(waits):,} tasks waited {time_text(every)} in all" if len(waits) > 1 else said
+    return f"{said}; {len(waits):,} {found.inputs.units} waited {time_text(every)} in all" if len(waits) > 1 else said
 
 
 def _holders(found: Analyses, waits: list[LockWait]) -> dict[int, int]:
@@ -90,7 +90,7 @@ def _holders(found: Analyses, waits: list[LockWait]) -> dict[int, int]:
 def _cost(found: Analyses, waits: list[LockWait], holders: set[int]) -> int:
     """What the run could be shorter by at most without the waits: those on the critical path; where that passes from
     one of those who want the lock to another one, whose turn it was is chance: the time in which any of them waited. No
-    run is shorter than a task without its waits."""
+    run is shorter than a task without its waits, or than its computing on these processors."""
     inputs, path = found.inputs, found.critical.path
     times = {one.task: one.times for one in waits}
     cost = sum(found.waits.on_path(path, times).values())
@@ -99,7 +99,7 @@ def _cost(found: Analyses, waits: list[LockWait], holders: set[int]) -> int:
         together = intervals.united(*(one.times for one in waits))
         cost = sum(found.waits.on_path(path, dict.fromkeys(users, together)).values())
     span = (inputs.tasks["end_ns"] - inputs.tasks["start_ns"]).to_numpy(dtype=np.int64)
-    own = max(int(span[one.task]) - one.waited_ns for one in waits)
+    own = max(*(int(span[one.task]) - one.waited_ns for one in waits), found.processors.least_ns)
     return max(min(cost, inputs.makespan_ns - own), 0)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import FLOOR, SPACE, Match, Rule
+from tailrace.analyzer.insights.finding import FLOOR, IO, SPACE, Match, Rule
 from tailrace.analyzer.insights.findings import _files
 
 
@@ -33,4 +33,6 @@ RULE = Rule(
     query="tailrace query {run} --path {path} --where dir=r --by task,host,pid --agg count --agg sum:size",
     find=find,
     thresholds=(_files.LEAST, FLOOR),
+    change="reading",
+    explains=(IO,),
 )
