@@ -4,7 +4,8 @@
 
 A start-up begins with an actor's first event and ends with the last file of software that it reads before any data.
 Sockets and the like are no data: libraries talk over them while they load.
-A pause of more than `PAUSE_NS` between two such files ends it: the program works by then, and loads what it needs next.
+A pause of more than `PAUSE_NS` between two such files ends it, and so does a wait of `WAIT_NS` for a process or sleep:
+the program works by then, and loads what it needs next.
 
 Reads no events.
 """
@@ -25,6 +26,7 @@ from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.types import Ints
 
 PAUSE_NS = 500_000_000
+WAIT_NS = 20_000_000
 SOFTWARE = ("software", "system")
 
 
@@ -56,6 +58,9 @@ def start_ups(inputs: Inputs) -> StartUps:
     pipes = (m.table.files["ftype"] == "fifo").to_numpy()[m.bursts["file"].to_numpy()]
     data = (m.classed(("data", "manager")) | pipes) & moved
     until = grouping.least(who[data], first[data], size, np.iinfo(np.int64).max)
+    waits = edge_table.spent(m.table.busy, (edge_table.CHILD, edge_table.SLEEP))
+    long = waits.weight >= WAIT_NS
+    np.minimum.at(until, waits.group[long], waits.start[long])
     loads = m.classed(SOFTWARE) & (m.bursts["dir"] == edge_table.READ).to_numpy() & (first < until[who])
     order = np.flatnonzero(loads)[np.lexsort((first[loads], who[loads]))]
     rows = pd.DataFrame({"who": who[order], "first": first[order], "last": last[order]})
@@ -72,7 +77,8 @@ def most_loaded(inputs: Inputs, actors: Ints) -> str:
     """The package of which these actors read most files as software; "" where it is no more than their libraries."""
     m = inputs.m
     mine = m.classed(("software",)) & np.isin(m.bursts["who"].to_numpy(), actors)
-    files = np.unique(m.bursts["file"].to_numpy()[mine])
-    names = Counter(packages.package(str(m.paths[file])) for file in files if "-packages/" in str(m.paths[file]))
+    paths = [str(m.paths[file]) for file in np.unique(m.bursts["file"].to_numpy()[mine])]
+    # What only says where packages are is none.
+    names = Counter(packages.package(path) for path in paths if "-packages/" in path and not path.endswith(".pth"))
     names = Counter({name: count for name, count in names.items() if not name.startswith("_")})
     return names.most_common(1)[0][0] if names else ""

@@ -44,7 +44,7 @@ MOST_EVENTS = 1_000_000
 WAITED_NS = 1_000_000
 """From which on a call for a lock has waited, of those whose holder the kernel does not tell (flock, locks of open
 file descriptions); a call for another one has where it tells one."""
-PASSIVE = 0.99
+PASSIVE = 0.9
 """Of a stretch of calls that share a line, from which on it is one wait for a child, a pipe or a socket."""
 _OPENS = frozenset("open open64 openat openat64 fopen fopen64".split())
 LOOKUPS = _OPENS | frozenset(

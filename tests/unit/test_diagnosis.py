@@ -108,7 +108,7 @@ class TestVerdict:
 
     def test_computing_is_said_of_processor_time(self) -> None:
         assert self.text(self.computing(100)).startswith("Computing bounds it: 99% of 100 ms.")
-        assert "Nothing much to gain." in self.text(self.computing(100))
+        assert "Nothing much to gain but by computing less." in self.text(self.computing(100))
 
     def test_a_task_that_sleeps_does_not_compute(self) -> None:
         text = self.text(self.computing(1))
@@ -219,6 +219,9 @@ class TestHealthy:
     @pytest.mark.parametrize("how", ["tries", "lock file"])
     def test_who_is_refused_a_lock_and_goes_on_waits_for_none(self, how: str) -> None:
         assert "lock contention" not in kinds(stories.lock_contention(how, healthy=True))
+
+    def test_a_dataset_of_which_each_chunk_is_read_once_costs_what_it_must(self) -> None:
+        assert "read amplification" not in kinds(stories.read_amplification(read_bytes=4096))
 
     def test_a_file_that_the_task_makes_itself_is_no_other_tasks(self) -> None:
         """A server's port, that its script waits for."""
@@ -407,3 +410,78 @@ def test_a_tasks_processor_time_is_not_that_of_its_launcher() -> None:
     found = insights(story.run(processes=processes((1, 99, "/bin/t"), used_ms=50)))
     (code,) = np.flatnonzero((found.inputs.tasks["task"] == "t").to_numpy())
     assert found.processors.of_task[code] == 35 * MS
+
+
+class TestWhatIsNotSo:
+    def test_a_lock_that_is_there_at_once_is_not_waited_for(self) -> None:
+        """A try (LOCK_NB), a release, and a call that may wait and does not; and one that waits."""
+        story = Story()
+        where: dict[str, Any] = {"task": "t", "stage": "t"}
+        for at, flags in enumerate((stories.EXCLUSIVE | 4, stories.RELEASED, stories.EXCLUSIVE)):
+            story.event("fcntl", "/db", at_ms=at, flags=flags, dur=2000, **where)
+        story.event("fcntl", "/db", at_ms=5, flags=stories.EXCLUSIVE, dur=3 * MS, **where)
+        moment(story, 10, **where)
+        spent = insights(story.run()).inputs.spent.parts()
+        assert spent["lock"].sum() == 3 * MS and spent["metadata"].sum() >= 3 * 2000
+
+    def test_a_file_that_another_one_is_renamed_over_is_not_left(self) -> None:
+        story = Story()
+        where: dict[str, Any] = {"task": "t", "stage": "t"}
+        for step in range(3):
+            story.create("/state.tmp", at_ms=10 * step, **where)
+            story.write("/state.tmp", 0, 1000, at_ms=10 * step + 1, **where)
+            story.rename("/state.tmp", "/state", at_ms=10 * step + 5, **where)
+        found = insights(story.run())
+        assert found.lifetime.files["removed"].tolist() == [True, True, False]
+        assert "written, then deleted unread" not in [one.kind for one in found.findings()]
+
+    def test_a_wait_for_a_child_is_no_start_up(self) -> None:
+        """A shell reads its libraries, waits for a program, and reads one more of them."""
+        story = Story()
+        for n in range(12):
+            where: dict[str, Any] = {"task": f"t{n}", "stage": "t", "pid": n + 1}
+            story.process(n + 1, "/bin/bash")
+            story.read("/usr/lib/libc.so", at_ms=100 * n + 1, **where)
+            story.event("wait", cat="PROCESS", at_ms=100 * n + 2, dur=60 * MS, **where)
+            story.read("/usr/lib/libm.so", at_ms=100 * n + 63, **where)
+            story.write(f"/out{n}", at_ms=100 * n + 70, **where)
+        assert "repeated start-ups" not in kinds(story.run())
+
+    def test_attributes_that_files_do_not_have_are_no_failing_calls(self) -> None:
+        story = Story()
+        where: dict[str, Any] = {"task": "t", "stage": "t"}
+        for n in range(2000):
+            story.event("lgetxattr", f"/in/{n}", at_ms=n * 0.01, errno=61, ret=-1, **where)
+            story.event("stat", "/db-journal", at_ms=n * 0.01, errno=2, ret=-1, **where)
+        story.read("/db", at_ms=25, **where)
+        assert "failing calls" not in kinds(story.run())
+
+    def test_a_long_task_among_busy_processors_holds_up_nothing(self) -> None:
+        """It begins first; the others keep the second processor busy until it ends."""
+        story = Story()
+        rows = [("long", 0, 100, 1), *((f"a{n}", 20 * n, 20 * n + 20, n + 2) for n in range(5))]
+        for name, begin, end, pid in rows:
+            where: dict[str, Any] = {"task": name, "stage": "a", "pid": pid}
+            moment(story, begin, **where)
+            story.write(f"/{name}", at_ms=end, **where)
+        used = pd.concat([processes((pid, 99, "/bin/a"), used_ms=end - begin) for _, begin, end, pid in rows])
+        assert "straggler" not in kinds(story.run(processes=used.reset_index(drop=True)))
+
+
+def test_the_path_goes_to_the_writer_that_a_pipes_reader_waited_for() -> None:
+    """The reader's call begins before the first write."""
+    story = Story()
+    gen: dict[str, Any] = {"task": "gen", "stage": "g", "pid": 1}
+    use: dict[str, Any] = {"task": "use", "stage": "u", "pid": 2}
+    pipe: dict[str, Any] = {"ftype": "fifo"}
+    moment(story, 0, **gen)
+    moment(story, 0, **use)
+    story.read("pipe:[7]", None, 100, at_ms=1, dur=80 * MS, **pipe, **use)
+    story.write("pipe:[7]", None, 100, at_ms=80, **pipe, **gen)
+    story.write("pipe:[7]", None, 100, at_ms=81, dur=38 * MS, **pipe, **gen)
+    story.read("pipe:[7]", None, 100, at_ms=119, **pipe, **use)
+    story.write("/out", at_ms=200, **use)
+    found = insights(story.run())
+    path = found.critical.path
+    assert [found.inputs.name(task) for task in path["task"] if task >= 0] == ["gen", "use"]
+    assert path["pipe"].sum() < 10 * MS

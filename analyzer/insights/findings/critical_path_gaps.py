@@ -32,6 +32,10 @@ LATE_BY_MANAGER = (
     " make tasks fewer and longer."
 )
 """The same where no program of the user's submits them."""
+SHORT = "Make tasks fewer and longer: give each a batch of what they take one by one."
+"""The advice where tasks are short beside the gaps before them."""
+MANY = 50
+"""Gaps, from which on they are no matter of single tasks."""
 RETRY = "Mend what made the try fail, or have the workflow manager wait for less before the next one."
 """The advice where the longest gap is between a try that failed and the next one."""
 
@@ -42,19 +46,20 @@ def find(found: Analyses) -> Iterator[Match]:
     gap = int(gaps.sum() if found.inputs.managed else gaps[gaps >= LEAST_MS.value * 1e6].sum())
     if not LEAST.reached(gap, makespan) or gap < LEAST_MS.value * 1e6:
         return
-    longest = int(found.critical.path["gap"].max())
     late = _not_submitted(found)
     mostly = late > gap / 2
     tasks = {int(task) for task in found.critical.path["task"] if task >= 0}
     nobody = "No task" if (found.inputs.tasks["task"] != "").to_numpy()[list(tasks)].any() else "No process"
     submits = LATE_BY_MANAGER if found.inputs.of_manager.any() else LATE
+    short = _short_tasks(found)
+    named = {RETRY: _is_pause(found), SHORT: short != "", submits: mostly, UNMANAGED: not found.inputs.managed}
     yield Match(
         title=f"{nobody} on the critical path made a call for {time_text(gap)} of {time_text(makespan)};"
-        f" the longest gap is {time_text(longest)}, {_place(found)}"
+        f" {short or _longest_gap(found)}"
         + (f"; for {time_text(late)} the next task had not been submitted" if mostly else ""),
         cost_ns=gap,
-        advice=RETRY if _is_pause(found) else submits if mostly else "" if found.inputs.managed else UNMANAGED,
-        evidence=_longest(found),
+        advice=next((advice for advice, fits in named.items() if fits), ""),
+        evidence=_evidence(found),
         tasks=tasks,
     )
 
@@ -85,13 +90,23 @@ def _is_pause(found: Analyses) -> bool:
     return int(pauses.inside(*piece)[0]) > int(top["gap"]) / 2
 
 
-def _place(found: Analyses) -> str:
-    """Where the longest gap is."""
+def _short_tasks(found: Analyses) -> str:
+    """The words for many tasks that are shorter than the gaps before them; "": there are none."""
+    rows = found.critical.path.query("task >= 0 and gap > 0")
+    lasted = rows["end_ns"] - rows["begin_ns"] - rows["gap"]
+    if not found.inputs.managed or len(rows) < MANY or lasted.median() > rows["gap"].median():
+        return ""
+    gap, own = (time_text(int(part.median())) for part in (rows["gap"], lasted))
+    return f"it is {gap} (median) before each of {len(rows):,} tasks, which ran for {own} (median)"
+
+
+def _longest_gap(found: Analyses) -> str:
+    """How long the longest gap is, and where."""
     top = _pieces(found).iloc[0]
-    task = int(top["task"])
-    if task >= 0:
-        return f"{'between tries of' if _is_pause(found) else 'before'} {found.inputs.called(task)}"
-    return _outside(found, int(top["begin_ns"]))
+    task, gap = int(top["task"]), time_text(int(top["gap"]))
+    before = "between tries of" if _is_pause(found) else "before"
+    place = f"{before} {found.inputs.called(task)}" if task >= 0 else _outside(found, int(top["begin_ns"]))
+    return f"the longest gap is {gap}, {place}"
 
 
 def _outside(found: Analyses, begin_ns: int) -> str:
@@ -101,7 +116,7 @@ def _outside(found: Analyses, begin_ns: int) -> str:
     return f"{'after the last' if is_late else 'before the first'} task of the path"
 
 
-def _longest(found: Analyses) -> list[Row]:
+def _evidence(found: Analyses) -> list[Row]:
     inputs = found.inputs
     rows: list[Row] = []
     for piece in _pieces(found).query("gap > 0").head(EVIDENCE).to_dict("records"):

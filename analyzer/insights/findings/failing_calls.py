@@ -14,6 +14,7 @@ import pandas as pd
 from tailrace.analyzer.edges import edge_table, file_classes
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import IO, LEAST, TIME, Match, Rule, Threshold, more, rows_of
+from tailrace.analyzer.insights.findings import _files
 from tailrace.analyzer.store import engine
 from tailrace.analyzer.store.processes import keys
 from tailrace.analyzer.util.formatting import time_text
@@ -30,6 +31,8 @@ OF_DATA = (
 OF_NAMES = "Look in fewer places, or list a directory once and look up names in that."
 EXPECTED = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.EINTR, errno.EPIPE, errno.ECONNRESET, errno.EINPROGRESS})
 """How calls end that wait for nothing, or whose other end went: no fault of the call."""
+ANSWERS = frozenset({errno.ENODATA, errno.EOPNOTSUPP})
+"""What a look-up of an attribute that a file does not have returns (getxattr(2)): `ls -l` asks for each file."""
 MOST = 0.9
 """Of the calls, that are in a directory that is named for them."""
 _COLUMNS = ["name", "path", "dir", "dur", "errno", "flags", "host", "pid", "start", "calls"]
@@ -42,7 +45,10 @@ def find(found: Analyses) -> Iterator[Match]:
         return
     moves = rows["dir"].notna().to_numpy(dtype=np.bool_)
     yield from _match(found, rows[moves], CALLS.value, is_fault=True)
-    yield from _match(found, rows[~moves & ~_software(rows["path"])], LOOKUPS, is_fault=False)
+    # What asks for the journal of its database looks in the one place that there is.
+    known = frozenset(map(str, found.inputs.m.paths))
+    beside = _files.named_after(rows["path"].fillna("").astype(str), known)
+    yield from _match(found, rows[~moves & ~beside & ~_software(rows["path"])], LOOKUPS, is_fault=False)
 
 
 def _match(found: Analyses, rows: pd.DataFrame, least: float, is_fault: bool) -> Iterator[Match]:
@@ -152,7 +158,9 @@ def _of_part(part: Any) -> pd.DataFrame:
     frame = part()
     opened = frame[frame["flags"].fillna(0).astype(np.int64) & os.O_DIRECT != 0]
     direct = set(zip(opened["host"].astype(str), opened["pid"], opened["path"].astype(str), strict=True))
-    failed = frame[frame["errno"].fillna(0).gt(0) & ~frame["errno"].fillna(0).isin(EXPECTED)]
+    reason = frame["errno"].fillna(0)
+    answered = frame["name"].astype(str).str.contains("xattr", regex=False) & reason.isin(ANSWERS)
+    failed = frame[reason.gt(0) & ~reason.isin(EXPECTED) & ~answered]
     if not len(failed):
         none: pd.DataFrame = pd.DataFrame()
         return none

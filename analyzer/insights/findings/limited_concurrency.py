@@ -10,7 +10,7 @@ from tailrace.analyzer.insights import resource_waits, whatif
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.critical import RESOURCE
 from tailrace.analyzer.insights.finding import EVIDENCE, TIME, Match, Row, Rule, Threshold
-from tailrace.analyzer.model import outcomes
+from tailrace.analyzer.model import outcomes, time_model
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import time_text
 
@@ -53,12 +53,19 @@ def find(found: Analyses) -> Iterator[Match]:
 
 
 def _used(found: Analyses, waits: intervals.Intervals, tasks: set[int]) -> float:
-    """The share of the processors that was used meanwhile; where all tasks are threads of one process, of one: what
-    computes in an interpreter does so one by one."""
-    lives, used = found.inputs.lives, found.processors.used(waits)
-    mine = np.isin(found.inputs.of_who, [*tasks])
-    is_one = len(tasks) > 1 and len(np.unique(lives.process[mine])) == 1
-    return min(used * found.processors.count, 1.0) if is_one else used
+    """The share of the processors that was used meanwhile; where all tasks are threads of one process, of one, by them:
+    what computes in an interpreter does so one by one."""
+    inputs, used = found.inputs, found.processors.used(waits)
+    mine = np.isin(inputs.of_who, [*tasks])
+    if len(tasks) < 2 or len(np.unique(inputs.lives.process[mine])) > 1:
+        return used
+    spent = inputs.spent.parts().loc[[*tasks]]
+    if 2 * int(spent[time_model.UNKNOWN].sum()) > int(spent.to_numpy().sum()):
+        return min(used * found.processors.count, 1.0)
+    alone, ends = np.zeros(len(tasks), dtype=np.int64), inputs.tasks.loc[[*tasks]]
+    start, end = (ends[name].to_numpy(dtype=np.int64) for name in ("start_ns", "end_ns"))
+    lasted = int(intervals.length(intervals.union(intervals.make(alone, start, end)), 1)[0])
+    return min(int(spent[[time_model.COMPUTING, time_model.READY]].to_numpy().sum()) / max(lasted, 1), 1.0)
 
 
 def _most_at_once(found: Analyses) -> int:

@@ -12,7 +12,7 @@ from tailrace.analyzer.insights.finding import TIME, Match, Rule, Threshold, row
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import count_text, time_text
 
-MUCH = Threshold(25, "% of the makespan")
+MUCH = Threshold(25, "% of the time in which tasks ran")
 PARALLEL = Threshold(3, "tasks in another stage, of which several ran at a time")
 
 
@@ -34,7 +34,9 @@ def find(found: Analyses) -> Iterator[Match]:
     alone = _alone(start, end)
     alone[of_stage[stage] > 1] = 0
     top = int(alone.argmax())
-    if width < 2 or not MUCH.reached(int(alone[top]), inputs.makespan_ns):
+    none = np.zeros(len(start), dtype=np.int64)
+    ran = int(intervals.length(intervals.union(intervals.make(none, start, end)), 1)[0])
+    if width < 2 or not MUCH.reached(int(alone[top]), ran):
         return
     task, name = int(tasks[top]), inputs.called(int(tasks[top]))
     others = max(widths, key=lambda code: widths[code])

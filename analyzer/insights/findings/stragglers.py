@@ -17,6 +17,11 @@ SIBLINGS = Threshold(5, "tasks in the stage")
 FAR = 3.5
 """Of the modified z-score, from which on Iglewicz and Hoaglin call a value an outlier."""
 _MAD_TO_SIGMA = 0.6745
+FIRST = (
+    "Start it first, then the others fill the time beside it; or give it less, or split it. `tailrace task` says what"
+    " sets it apart from its stage (input, host, I/O)."
+)
+"""The advice where others were over before it began."""
 SLOW = 1.5
 """Times as long as the median."""
 
@@ -40,7 +45,9 @@ def find(found: Analyses) -> Iterator[Match]:
     rows = rows.assign(median_ns=median.astype(np.int64))[late]
     rows["gain_ns"] = np.minimum(rows["work_ns"] - rows["median_ns"], rows["path_ns"])
     rows = rows[rows["gain_ns"] > 0].sort_values("gain_ns", ascending=False, kind="stable")
-    if not len(rows) or not LEAST.reached(int(rows["gain_ns"].sum()), inputs.makespan_ns):
+    # What it does is to be done by somebody.
+    cost = min(int(rows["gain_ns"].sum()), inputs.makespan_ns - found.processors.least_ns)
+    if not LEAST.reached(cost, inputs.makespan_ns):
         return
     top = rows.iloc[0]
     task, took, usual = int(top["task"]), int(top["work_ns"]), int(top["median_ns"])
@@ -50,11 +57,16 @@ def find(found: Analyses) -> Iterator[Match]:
         else ", while more than half of the tasks of its stage did no work,"
     )
     row = inputs.tasks.iloc[task]
+    siblings = inputs.tasks[tagged & (stage == stage[task])]
+    waited = int(row["start_ns"]) - int(siblings["start_ns"].min())
+    is_late = waited > 0 and int(row["start_ns"]) >= int(siblings["end_ns"].min())
+    late_words = f"; it began {time_text(waited)} after the first one" if is_late else ""
     yield Match(
         title=f"{inputs.called(task)} worked {time_text(took)}{compared} and the critical path goes through it"
-        f"{more(len(rows))}",
+        f"{late_words}{more(len(rows))}",
+        advice=FIRST if is_late else "",
         names={"task": "/".join(part for part in (str(row["workflow"]), str(row["task"])) if part)},
-        cost_ns=int(rows["gain_ns"].sum()),
+        cost_ns=cost,
         estimate=True,
         count=len(rows),
         evidence=rows_of(
@@ -89,12 +101,9 @@ RULE = Rule(
         f" them, and its modified z-score (by the median of the deviations from the median) is above {FAR:g}. Time in"
         " which it was blocked by others, or waited for a processor, does not count, nor does a task that needed no"
         " more processor time than the others while more tasks ran than there are processors. The gain is what it"
-        " worked longer than the median, at most its part of the critical path."
+        " worked longer than the median, at most its part of the critical path, and what the processors were idle for."
     ),
-    advice=(
-        "`tailrace task` says what sets it apart from its stage (input, host, I/O). Give it less, split it, or start it"
-        " first."
-    ),
+    advice=("`tailrace task` says what sets it apart from its stage (input, host, I/O). Give it less, or split it."),
     source="Iglewicz and Hoaglin 1993 (outliers); Xu et al. 2017 (DXT: ranks that lag)",
     query="tailrace task {run} {task}",
     find=find,
