@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pandas as pd
 
+from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import ledger, problems
 from tailrace.analyzer.summary.limits import LIMITS, JsonObject
 from tailrace.analyzer.util.formatting import bytes_text, count_text, percent_text, time_text
 from tailrace.analyzer.util.losses import Loss
+
+CALL_NS, NAME_NS, PROCESS_NS = 50, 240, 370_000
+"""What recording adds to a call for data, to one that names a file, and to a process (docs/benchmarks.md, tests/bench):
+about the same on other machines, as a read of a page from the cache is."""
 
 
 def losses(run: AnalyzedRun) -> list[JsonObject]:
@@ -49,7 +54,7 @@ def coverage(run: AnalyzedRun, m: Model) -> JsonObject:
     kernel = total.get("kernel_read", 0) + total.get("kernel_written", 0)
     captured = total.get("captured_read", 0) + total.get("captured_written", 0)
     share = _share_text(total, captured, kernel)
-    text = f"Coverage: {named}{share}.{_ring_text(table)}{_detail_text(run)}{_cost_text(run)}"
+    text = f"Coverage: {named}{share}.{_ring_text(table)}{_detail_text(run)}{_cost_text(run, m)}"
     return {
         "text": text,
         "moved_bytes": moved,
@@ -82,14 +87,20 @@ def _detail_text(run: AnalyzedRun) -> str:
     return f" Detail: totals{when} ({count_text(lines, 'line')} for several calls each)."
 
 
-def _cost_text(run: AnalyzedRun) -> str:
-    """What sealing took; "" where the trace does not say. What recording takes is not measured."""
+def _cost_text(run: AnalyzedRun, m: Model) -> str:
+    """What sealing took, and about what recording took; "" where the trace does not say."""
     info = run.info()
     beside, within = (info.get(key) for key in ("sealing_ns", "self_sealing_ns"))
     if not isinstance(beside, int) or not isinstance(within, int) or not beside + within:
         return ""
     where = f", {time_text(within)} of it in the processes" if within else ""
-    return f" Cost of tracing: sealing took {time_text(beside + within)} of processor time{where}."
+    names = m.table.counts["kind"].to_numpy() == edge_table.META
+    calls = m.table.counts["calls"].to_numpy()
+    recorded = int(calls[~names].sum()) * CALL_NS + int(calls[names].sum()) * NAME_NS + len(m.processes) * PROCESS_NS
+    return (
+        f" Cost of tracing: sealing took {time_text(beside + within)} of processor time{where}; recording about"
+        f" {time_text(recorded)} in all processes ({CALL_NS} ns a call, {NAME_NS} of files' names)."
+    )
 
 
 def _share_text(total: JsonObject, captured: int, kernel: int) -> str:
