@@ -37,17 +37,48 @@ MODULES = {
 }
 """Module -> the same."""
 
+_CLUSTER = "test_a_command_gives_the_same_on_a_cluster"
+_LAYERS = (
+    "test_rank_and_access_show_collective_calls",
+    "test_ranks_that_come_late_are_named",
+    "test_the_summary_and_the_page_have_the_sums",
+    "test_the_time_of_collective_calls_has_the_parts_that_the_program_measured",
+)
+_WORK_QUEUE = (
+    "test_tasks_tries_and_failures_are_those_of_parsl",
+    "test_the_dataflow_is_that_of_the_same_tasks_in_threads",
+    "test_what_a_lost_workers_task_did_is_its_own_both_times",
+)
 LONG = {
+    "test_a_clock_that_is_set_changes_nothing_and_is_said[0.3--3600]": "sets the clock, as two others",
+    "test_a_clock_that_is_set_changes_nothing_and_is_said[0.3-1]": "sets the clock, as two others",
+    "test_a_clock_that_is_set_changes_nothing_and_is_said[0.8--1]": "sets the clock, as two others",
+    "test_a_clock_that_is_set_changes_nothing_and_is_said[0.8-3600]": "sets the clock, as two others",
     "test_a_dry_run_makes_all_but_the_wheels": "makes a release's documents, as .ci/run does",
     "test_a_killed_worker_loses_and_doubles_no_run_of_a_store": "kills the workers of a cluster again and again",
     "test_a_part_that_expands_to_very_much_is_left_out_and_named[a text of 600 MB]": "makes and reads 600 MB",
+    "test_a_process_that_dies_or_stops_refuses_the_file_that_it_was_at_alone": "waits until processes count as stopped",
+    "test_axe_finds_nothing[dark]": "looks at the page again, in dark",
     "test_debians_packages_have_their_files_and_no_python": "builds the C++ side twice, as Debian's packages do",
     "test_debians_packages_record_what_their_own_test_runs": "builds the C++ side twice, as Debian's packages do",
     "test_each_workflow_of_a_process_has_the_run_that_it_asks_for[htex]": "starts two executors for each workflow",
+    "test_every_call_of_the_workers_is_captured[forkserver]": "starts PyTorch in each of its workers",
+    "test_every_call_of_the_workers_is_captured[spawn]": "starts PyTorch in each of its workers",
+    "test_every_query_of_a_section_runs": "runs each command that the page shows",
     "test_fuzz_target": "builds with clang what is fuzzed, for a minute and a half",
     "test_lintian_finds_no_fault": "builds the C++ side twice, as Debian's packages do",
     "test_most_workflows_are_told_their_cause_and_few_anything_else": "runs 45 workflows, for five minutes",
+    "test_no_answer_depends_on_the_hash_seed": "asks all questions again",
+    "test_no_answer_depends_on_the_number_of_partitions": "asks all questions again",
     "test_the_source_distribution_builds_in_a_fresh_environment_and_traces": "builds all in an environment of its own",
+    "test_the_suite_has_the_same_results[test_fork1]": "sleeps for most of its time",
+    "test_the_suite_has_the_same_results[test_wait4]": "sleeps for most of its time",
+    **{
+        f"{_CLUSTER}[{words}]": "starts a cluster's reading again, as two others"
+        for words in ("compare one two", "export one --to", "file one x", "graph one", "info one", "task one 107")
+    },
+    **{f"{name}[individual]": "runs ranks again, as two others" for name in _LAYERS},
+    **{f"{name}[work_queue]": "starts Work Queue's factory of workers" for name in _WORK_QUEUE},
 }
 """Test, with its parameters or with any -> why it takes long."""
 
