@@ -75,8 +75,8 @@ KINDS = (
     *("read", "write", "metadata", "flush", "lock", "socket"),
     *("sleep", "polling", "pipe", "thread", "signal", "child"),
 )
-"""What the time in a call is (core/native/accesses.h). lock: of a file, if the call waited for it; polling: until one of
-several descriptors is ready, or one that is no pipe and no socket; thread: for a condition, a semaphore or another
+"""What the time in a call is (core/native/accesses.h). lock: of a file, if the call waited for it; polling: until one
+of several descriptors is ready, or one that is no pipe and no socket; thread: for a condition, a semaphore or another
 thread; child: for a process's end. The first three have the codes of `CALLS`."""
 FLUSH, LOCK, SOCKET, SLEEP, POLLING, PIPE, THREAD, SIGNAL, CHILD = range(META + 1, len(KINDS))
 FILES = (READ, WRITE, META, FLUSH)
