@@ -57,6 +57,14 @@ class _End:
 # --- datagrams -------------------------------------------------------------------------------------------------------
 
 
+def peer_address(path: str) -> str:
+    """The address of the other end in a socket's name; the name itself where there is none."""
+    if found := ADDRESSES.fullmatch(path):
+        return str(found[4])
+    found = INODES.fullmatch(path)
+    return str(found[3] or path).strip() if found else path
+
+
 def datagrams(events: Batch) -> Batch:
     """The events with `file` and `path` of each message replaced by its destination's channel."""
     text = events.text

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges.file_classes import SYSTEM_PATHS
-from tailrace.analyzer.insights.waits import LOCK, SLEEP, Waits
+from tailrace.analyzer.insights.waits import CONNECT, LOCK, SLEEP, Waits
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.intervals import Cover
 from tailrace.analyzer.util.types import Ints
@@ -39,7 +39,7 @@ MOST_BETWEEN = 0.8
 class Loop:
     """A task (position in `Inputs.tasks`) that looked at a path (""; nothing that is recorded) so many times and slept
     in between: times (n, 2). absent: the path was not there. maker: the task that made it, or the last thing in it,
-    before the loop ended, -1: nobody in the run, and when."""
+    before the loop ended, -1: nobody in the run, and when. connects: it is an address that refused connections."""
 
     task: int
     path: str
@@ -48,6 +48,7 @@ class Loop:
     absent: bool
     maker: int = -1
     made_ns: int = 0
+    connects: bool = False
 
     @property
     def slept_ns(self) -> int:
@@ -110,7 +111,8 @@ def _look(task: int, rows: pd.DataFrame, sleeps: tuple[Ints, Cover], least: int)
     first, last = int(looped[0]), int(looped[-1])
     absent = bool((rows["errno"].to_numpy()[first : last + 1] != 0).all())
     times = intervals.intersect(slept, np.array([[at[first], until[last]]], dtype=np.int64))
-    return Loop(task, str(rows["path"].iat[0]), len(looped), times, absent)
+    connects = bool((rows["name"] == CONNECT).all())
+    return Loop(task, str(rows["path"].iat[0]), len(looped), times, absent, connects=connects)
 
 
 def _blind(waits: Waits, task: int, slept: Ints) -> Loop | None:

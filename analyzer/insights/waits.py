@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace import _native
-from tailrace.analyzer.edges import edge_table
+from tailrace.analyzer.edges import channels, edge_table
 from tailrace.analyzer.insights.critical import OWN_PARTS
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.insights.processors import Processors
@@ -47,8 +47,9 @@ file descriptions); a call for another one has where it tells one."""
 PASSIVE = 0.9
 """Of a stretch of calls that share a line, from which on it is one wait for a child, a pipe or a socket."""
 _OPENS = frozenset("open open64 openat openat64 fopen fopen64".split())
+CONNECT = "connect"
 LOOKUPS = _OPENS | frozenset(
-    "stat stat64 lstat lstat64 fstatat fstatat64 newfstatat statx access faccessat euidaccess eaccess opendir"
+    "connect stat stat64 lstat lstat64 fstatat fstatat64 newfstatat statx access faccessat euidaccess eaccess opendir"
     " scandir".split()
 )
 _MAKES = _OPENS | frozenset("mkdir mkdirat link linkat symlink symlinkat".split())
@@ -301,6 +302,9 @@ def _of_part(part: Any, names: Collection[str]) -> pd.DataFrame:
     rows = frame[keep.to_numpy(dtype=np.bool_)]
     texts = ("name", "path", "file", *(one for one in edge_table.WHO if one != "pid"))
     plain = {one: rows[one].astype(object).where(rows[one].notna(), "") for one in texts}
+    connects = (rows["name"] == CONNECT).to_numpy(dtype=np.bool_)
+    if connects.any():
+        plain["path"] = plain["path"].where(~connects, plain["path"].map(channels.peer_address))
     numbers = {one: rows[one].fillna(-1).astype(np.int64) for one in ("flags", "holder")}
     made: pd.DataFrame = rows[["ts", "dur", "pid"]].assign(
         **plain,

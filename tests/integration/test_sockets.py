@@ -13,6 +13,7 @@ import pytest
 import tailrace
 from support.commands import TAILRACE
 from support.truth import CALL, READS, SOCKET, WRITES, split_arguments
+from tailrace.analyzer.edges.channels import peer_address
 
 pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="strace, the truth, is not installed")
 
@@ -101,3 +102,36 @@ def test_a_peer_that_is_not_traced_is_named_by_its_address(tmp_path: Path, progr
     to_server = next(path for path in found if path.endswith(f"->127.0.0.1:{port}"))
     from_server = next(path for path in found if path.startswith(f"tcp:127.0.0.1:{port}->"))
     assert found == {to_server: [2], from_server: [256]}
+
+
+REFUSED = """
+import socket, sys
+server = socket.socket()
+server.bind(("127.0.0.1", 0))
+address, missing = server.getsockname(), "./no.socket"
+for family, where in ((socket.AF_INET, address), (socket.AF_UNIX, missing), (socket.AF_INET, address)):
+    with socket.socket(family) as client:
+        try:
+            client.connect(where)
+        except OSError:
+            pass
+one, other = socket.socketpair()
+try:
+    one.connect(missing)
+except OSError:
+    pass
+one.sendall(b"x" * 500)
+other.recv(1000)
+print(address[1])
+"""
+
+
+def test_who_refused_a_connection_is_named_and_the_sockets_data_stays_its_own(tmp_path: Path) -> None:
+    cli = [*TAILRACE, "run", "-q", "-o", "run", "--", sys.executable, "-c", REFUSED]
+    done = subprocess.run(cli, cwd=tmp_path, check=True, timeout=120, capture_output=True, text=True)
+    run = tailrace.open(tmp_path / "run")
+    tried = run.events(columns=["name", "path", "errno", "ts"], name=["connect"]).compute().sort_values("ts")
+    ends = [peer_address(path) for path in tried["path"].head(3)]
+    assert ends == [f"127.0.0.1:{done.stdout.strip()}", f"{tmp_path}/no.socket", f"127.0.0.1:{done.stdout.strip()}"]
+    assert tried["errno"].notna().all()
+    assert [list(sums.values()) for sums in (*channels(run)[0],)] == [[500], [500]]

@@ -41,6 +41,8 @@ def _words(found: Analyses, loop: Loop) -> str:
     name, slept, times = found.inputs.called(loop.task), time_text(loop.slept_ns), f"{loop.looks:,} times"
     if not loop.path:
         return f"{name} slept {times} in a row, {slept}, and looked at nothing that is recorded in between"
+    if loop.connects:
+        return f"{name} tried to connect to {loop.path} {times} and slept {slept} in between"
     if loop.absent:
         return f"{name} looked for {loop.path} {times} and slept {slept} in between; no task of the run made it"
     return f"{name} looked at {loop.path} {times} and slept {slept} in between"

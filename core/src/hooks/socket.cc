@@ -229,14 +229,22 @@ TAILRACE_HOOK int socketpair(int domain, int type, int protocol, int fds[2]) noe
   return ret;
 }
 
+// Of these the socket is as it was. The address is its name while the call is recorded: who waits for a server tries again.
+static bool is_refused(int error) {
+  return error == ECONNREFUSED || error == ENOENT || error == ETIMEDOUT || error == ENETUNREACH ||
+         error == EHOSTUNREACH || error == EHOSTDOWN;
+}
+
 // `target` is null where the address is that of the socket itself.
 static void record_addressed(const Call &call, Fn fn, int fd, int ret, const struct sockaddr *target, socklen_t bytes) {
   int saved = errno;
   // A connection may be made after the call, which then has failed.
   bool pending = target && ret < 0 && (saved == EINPROGRESS || saved == EINTR);
-  if (call && (ret == 0 || pending) && enter()) socket_changed(fd, target, bytes);
+  const bool refused = target && ret < 0 && is_refused(saved);
+  if (call && (ret == 0 || pending || refused) && enter()) socket_changed(fd, target, bytes);
   errno = saved;
   record_fd(call, fn, fd, ret);
+  if (call && refused && enter()) socket_changed(fd, nullptr, 0);
   errno = saved;
 }
 
