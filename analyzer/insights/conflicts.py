@@ -1,7 +1,8 @@
 """Conflicts: two tasks access the same bytes of a file, one of them writes, and nothing orders the two.
 
     read during write   a read overlapped in time with another task's write of the same bytes (or its truncation)
-    read before write   the read was over when the other task wrote; a later read would have returned other bytes
+    read before write   the read was over when the other task wrote; a later read would have returned other bytes, or
+                        more of them: the read found the end of a file that the other task went on writing
     two writers         both wrote the same bytes; which of the two stays depends on the schedule
 
     bursts of the edge table --pairs that may be in conflict--> events of their files, read again --> conflicts
@@ -42,7 +43,7 @@ from tailrace.analyzer.edges.identities import raw
 from tailrace.analyzer.insights.access_patterns import ranks_of
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import calls
-from tailrace.analyzer.model.calls import LOCKS, OPEN, Calls
+from tailrace.analyzer.model.calls import END, LOCKS, OPEN, Calls
 from tailrace.analyzer.model.locks import Locks
 from tailrace.analyzer.model.order import HappensBefore
 from tailrace.analyzer.util import grouping, intervals
@@ -72,6 +73,8 @@ MAX_WALKED = 10_000_000
 """Points of the graph that are visited to order pairs of tasks; past it pairs are left out, and counted."""
 MAX_EVENTS = 5_000_000
 """Calls of the processes whose events are read again; past it files are left out, and counted."""
+MAX_READERS = 10_000
+"""Readers of files that were written later, too, of which it is asked whether they found the end."""
 WHOLE = np.iinfo(np.int64).max
 _APPEND, _ACCESS_MODE = 0o2000, 0o3  # open(2)
 
@@ -103,6 +106,7 @@ def conflicts(inputs: Inputs) -> Conflicts:
     together = search.appended()
     chosen = np.isin(coarse.file, crowded)
     chosen[np.concatenate((pairs.one, pairs.other))] = True
+    chosen |= search.growing(coarse)
     rows, known = search.exact(coarse.at(chosen), together)
     pairs, crowded = search.pairs(rows)
     certain, possible = search.judged(rows, pairs)
@@ -245,9 +249,48 @@ class _Search:
         both = rows.and_those(coarse)
         key = grouping.pack(both.who, both.file, both.write.astype(np.int64))
         left = ~np.isin(key[len(rows.file) :], key[: len(rows.file)]) & np.isin(coarse.file, chosen)
-        rows = rows.and_those(coarse.at(left))
+        rows = rows.and_those(coarse.at(left)).and_those(self._ends(rows, known))
         held, some = self.locks.held(self.order.lives.process[rows.who], rows.first, rows.last)
         return rows._replace(held=held, some=some), known
+
+    def growing(self, rows: _Rows) -> Bools:
+        """The rows of files of which a task read what another one had written so far, which then wrote on."""
+        size = len(self.m.table.files)
+        until = grouping.most(rows.file[rows.write], rows.first[rows.write], size, 0)
+        group, first = grouping.numbered(grouping.pack(rows.file, rows.who))
+        last = grouping.most(group[~rows.write], rows.last[~rows.write], len(first), 0)
+        found = list[int]()
+        for at in np.flatnonzero((last > 0) & (last < until[rows.file[first]])).tolist()[:MAX_READERS]:
+            file, who = int(rows.file[first[at]]), int(rows.who[first[at]])
+            if file not in found and self._end_seen(rows, file, who, int(last[at])):
+                found.append(file)
+        return np.isin(rows.file, found)
+
+    def _end_seen(self, rows: _Rows, file: int, who: int, when: int) -> int:
+        """Where an actor's reads of a file had come to the end of what another task had written until then, and behind
+        which that one wrote later; 0: nowhere."""
+        mine = (rows.file == file) & rows.sure & ~rows.whole
+        place = int(rows.end[mine & ~rows.write & (rows.who == who)].max(initial=0))
+        others = mine & rows.write & (rows.task != self.inputs.of_who[who])
+        writers = np.unique(rows.task[others & (rows.start < place) & (rows.first < when)])
+        later = others & np.isin(rows.task, writers) & (rows.end > place) & (rows.last > when)
+        return place if later.any() else 0
+
+    def _ends(self, rows: _Rows, known: Calls) -> _Rows:
+        """The reads that found such an end, as reads of all bytes behind it."""
+        names = np.array([raw(name) for name in self.m.table.files["file"]], dtype=object)
+        ends = known.uses[(known.uses["what"] == END).to_numpy(dtype=np.bool_)].drop_duplicates(
+            ["who", "file"], keep="last"
+        )
+        found = list[tuple[int, int, int, int, int, int]]()
+        for who, identity, first, last in ends[["who", "file", "first_ns", "last_ns"]].itertuples(index=False):
+            for file in np.unique(rows.file[(names[rows.file] == identity) & (rows.who == who)]).tolist():
+                if place := self._end_seen(rows, file, int(who), int(last)):
+                    found.append((file, int(self.inputs.of_who[who]), int(who), int(first), int(last), place))
+        file, task, who, first, last, start = np.array(found, dtype=np.int64).reshape(-1, 6).T
+        no, yes = np.zeros(len(file), dtype=np.bool_), np.ones(len(file), dtype=np.bool_)
+        none, whole = np.zeros(len(file), dtype=np.int64), np.full(len(file), WHOLE)
+        return _Rows(file, task, who, first, last, start, whole, no, no, yes, yes, none, none)
 
     def _tasks_of(self, rows: pd.DataFrame, column: str, values: tuple[str, ...]) -> set[int]:
         mine = rows["who"].to_numpy(dtype=np.int64)[rows[column].isin(values).to_numpy(dtype=np.bool_)]

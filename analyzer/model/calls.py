@@ -32,10 +32,12 @@ from tailrace.analyzer.util import grouping
 from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.types import Bools, Ints
 
-LOCK, FLOCK, OPEN, CLOSE = "lock", "flock", "open", "close"
+LOCK, FLOCK, OPEN, CLOSE, END = "lock", "flock", "open", "close", "end"
 LOCKS = ("fcntl", "flock", "lockf")
 _CLOSES = ("close", "fclose")
 _COPIES = ("dup", "dup2", "dup3")
+_READS = ("read", "readv", "pread", "pread64", "preadv", "preadv2", "fread", "fread_unlocked")
+"""What of a file returns less than was asked for at its end alone (read(2))."""
 _OPENS = tuple(name for name, bits in event_fold.MEANINGS["name"].items() if bits & _native.bits()["opens"])
 _ACCESS = (*edge_table.BURST_KEY, "first_ns", "last_ns", *edge_table.BURST_SUMS, "fresh", "exact")
 
@@ -45,8 +47,8 @@ class Calls:
     """
     accesses: who, file (codes of the model), and the other columns of `EdgeTable.bursts` but those of order; extents:
         the bytes of each (group: its position), as in the edge table.
-    uses: who, file (an identity), what (`LOCK` of a range, `FLOCK`, `OPEN`, `CLOSE`), first_ns, last_ns, flags (as
-        recorded, -1: not), low, count (the range of a lock); by time.
+    uses: who, file (an identity), what (`LOCK` of a range, `FLOCK`, `OPEN`, `CLOSE`, `END`: a read at the file's end),
+        first_ns, last_ns, flags (as recorded, -1: not), low, count (the range of a lock); by time.
     """
 
     accesses: pd.DataFrame
@@ -102,17 +104,19 @@ def _of_part(
 
 
 def _uses(frame: pd.DataFrame, actors: Mapping[Actor, int]) -> pd.DataFrame:
-    """What successful calls did to locks and descriptors of files."""
+    """What successful calls did to locks and descriptors of files, and which reads found the end."""
     known = (*LOCKS, *_OPENS, *_CLOSES, *_COPIES)
-    keep = frame["name"].isin(known) & frame["file"].notna() & (frame["errno"].fillna(0) == 0)
-    rows = frame[keep.to_numpy(dtype=np.bool_)]
+    ended = frame["name"].isin(_READS) & (frame["ftype"] == "reg") & (frame["size"].fillna(0) < frame["count"])
+    keep = (frame["name"].isin(known) | ended) & frame["file"].notna() & (frame["errno"].fillna(0) == 0)
+    rows = frame[keep.fillna(False).to_numpy(dtype=np.bool_)]
     number = {
         name: rows[name].fillna(-1).to_numpy(dtype=np.int64) for name in ("ts", "dur", "flags", "offset", "count")
     }
     name = rows["name"].astype(str).to_numpy(dtype=object)
     copies = np.isin(name, _COPIES) | ((name == "fcntl") & (rows["ret"].fillna(0) != 0).to_numpy(dtype=np.bool_))
-    kinds = (np.isin(name, _CLOSES), np.isin(name, _OPENS) | copies, name == FLOCK)
-    what = np.select(kinds, (CLOSE, OPEN, FLOCK), LOCK).astype(object)
+    ends = np.isin(name, _READS)
+    kinds = (ends, np.isin(name, _CLOSES), np.isin(name, _OPENS) | copies, name == FLOCK)
+    what = np.select(kinds, (END, CLOSE, OPEN, FLOCK), LOCK).astype(object)
     who = actors_of(rows, actors)
     made = grouping.frame(
         {

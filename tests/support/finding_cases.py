@@ -351,7 +351,7 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     "read during write": (read_during_write, "use read 2.00 KiB of /f while make wrote the same bytes"),
     "read before write": (
         read_before_write,
-        "use read 100 B of /f before make wrote the same bytes, and nothing orders the two",
+        "use read /f before make wrote 100 B there, and nothing orders the two",
     ),
     "two writers": (
         two_writers,

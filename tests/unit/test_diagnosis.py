@@ -485,3 +485,28 @@ def test_the_path_goes_to_the_writer_that_a_pipes_reader_waited_for() -> None:
     path = found.critical.path
     assert [found.inputs.name(task) for task in path["task"] if task >= 0] == ["gen", "use"]
     assert path["pipe"].sum() < 10 * MS
+
+
+class TestGrowingFiles:
+    def run(self, more: bool = True, follows: bool = False, short: bool = True) -> FakeRun:
+        """A task writes 1000 bytes, another one reads them and finds the end, and the first one writes more."""
+        story = Story()
+        grow: dict[str, Any] = {"task": "grow", "stage": "g", "pid": 1}
+        use: dict[str, Any] = {"task": "use", "stage": "u", "pid": 2}
+        story.write("/data", 0, 1000, at_ms=10, **grow)
+        story.event("read", "/data", dir="r", offset=0, size=1000, count=4096 if short else 1000, at_ms=20, **use)
+        if more:
+            story.write("/data", 1000, 3096, at_ms=30, **grow)
+        if follows:
+            story.event("read", "/data", dir="r", offset=1000, size=3096, count=4096, at_ms=40, **use)
+        story.write("/out", at_ms=50, **use)
+        moment(story, 60, **grow)
+        return story.run()
+
+    def test_who_finds_the_end_of_what_goes_on_growing_is_told(self) -> None:
+        found = told(self.run(), "read before write")
+        assert found.title == "use read /data before grow wrote 3.02 KiB there, and nothing orders the two"
+
+    @pytest.mark.parametrize("how", [{"more": False}, {"follows": True}, {"short": False}])
+    def test_who_reads_all_or_no_more_than_it_wants_is_not(self, how: dict[str, bool]) -> None:
+        assert "read before write" not in kinds(self.run(**how))

@@ -16,7 +16,7 @@ def find(found: Analyses) -> Iterator[Match]:
 
 
 def _words(reader: str, writer: str, path: str, amount: str, overlap: bool) -> str:
-    return f"{reader} read {amount} of {path} before {writer} wrote the same bytes, and nothing orders the two"
+    return f"{reader} read {path} before {writer} wrote {amount} there, and nothing orders the two"
 
 
 RULE = Rule(
