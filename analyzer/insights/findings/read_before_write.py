@@ -24,8 +24,9 @@ RULE = Rule(
     about=RACE,
     title="A read before an unordered write of the same bytes",
     definition=(
-        "A task had read bytes of a file before another task wrote them or cut them off, and nothing orders the two."
-        " With another schedule the read would have returned other bytes."
+        "A task had read bytes of a file, or found the end of one that another task wrote, before that other task wrote"
+        " them or cut them off, and nothing orders the two. With another schedule the read would have returned other"
+        " bytes."
     ),
     advice="Declare which of the two comes first, or give the two states of the file different names.",
     source=_races.SOURCE,
