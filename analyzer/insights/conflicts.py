@@ -28,7 +28,7 @@ Reads after the write are no conflict here; whether they were ordered is compare
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -73,8 +73,8 @@ MAX_WALKED = 10_000_000
 """Points of the graph that are visited to order pairs of tasks; past it pairs are left out, and counted."""
 MAX_EVENTS = 5_000_000
 """Calls of the processes whose events are read again; past it files are left out, and counted."""
-MAX_READERS = 10_000
-"""Readers of files that were written later, too, of which it is asked whether they found the end."""
+MAX_COMPARED = 50_000_000
+"""Accesses that are compared to know which readers found the end of a file that grew; past it they are left out."""
 WHOLE = np.iinfo(np.int64).max
 _APPEND, _ACCESS_MODE = 0o2000, 0o3  # open(2)
 
@@ -255,42 +255,52 @@ class _Search:
 
     def growing(self, rows: _Rows) -> Bools:
         """The rows of files of which a task read what another one had written so far, which then wrote on."""
-        size = len(self.m.table.files)
-        until = grouping.most(rows.file[rows.write], rows.first[rows.write], size, 0)
+        until = grouping.most(rows.file[rows.write], rows.first[rows.write], len(self.m.table.files), 0)
         group, first = grouping.numbered(grouping.pack(rows.file, rows.who))
         last = grouping.most(group[~rows.write], rows.last[~rows.write], len(first), 0)
-        found = list[int]()
-        for at in np.flatnonzero((last > 0) & (last < until[rows.file[first]])).tolist()[:MAX_READERS]:
-            file, who = int(rows.file[first[at]]), int(rows.who[first[at]])
-            if file not in found and self._end_seen(rows, file, who, int(last[at])):
-                found.append(file)
-        return np.isin(rows.file, found)
-
-    def _end_seen(self, rows: _Rows, file: int, who: int, when: int) -> int:
-        """Where an actor's reads of a file had come to the end of what another task had written until then, and behind
-        which that one wrote later; 0: nowhere."""
-        mine = (rows.file == file) & rows.sure & ~rows.whole
-        place = int(rows.end[mine & ~rows.write & (rows.who == who)].max(initial=0))
-        others = mine & rows.write & (rows.task != self.inputs.of_who[who])
-        writers = np.unique(rows.task[others & (rows.start < place) & (rows.first < when)])
-        later = others & np.isin(rows.task, writers) & (rows.end > place) & (rows.last > when)
-        return place if later.any() else 0
+        before = (last > 0) & (last < until[rows.file[first]])
+        ends = zip(*(column[before].tolist() for column in (rows.file[first], rows.who[first], last)), strict=True)
+        return np.isin(rows.file, [file for file, *_ in self._ends_seen(rows, ends)])
 
     def _ends(self, rows: _Rows, known: Calls) -> _Rows:
         """The reads that found such an end, as reads of all bytes behind it."""
-        names = np.array([raw(name) for name in self.m.table.files["file"]], dtype=object)
-        ends = known.uses[(known.uses["what"] == END).to_numpy(dtype=np.bool_)].drop_duplicates(
-            ["who", "file"], keep="last"
-        )
-        found = list[tuple[int, int, int, int, int, int]]()
-        for who, identity, first, last in ends[["who", "file", "first_ns", "last_ns"]].itertuples(index=False):
-            for file in np.unique(rows.file[(names[rows.file] == identity) & (rows.who == who)]).tolist():
-                if place := self._end_seen(rows, file, int(who), int(last)):
-                    found.append((file, int(self.inputs.of_who[who]), int(who), int(first), int(last), place))
-        file, task, who, first, last, start = np.array(found, dtype=np.int64).reshape(-1, 6).T
-        no, yes = np.zeros(len(file), dtype=np.bool_), np.ones(len(file), dtype=np.bool_)
-        none, whole = np.zeros(len(file), dtype=np.int64), np.full(len(file), WHOLE)
-        return _Rows(file, task, who, first, last, start, whole, no, no, yes, yes, none, none)
+        codes: dict[str, list[int]] = {}
+        for code in np.unique(rows.file).tolist():
+            codes.setdefault(raw(str(self.m.table.files["file"].iat[code])), []).append(code)
+        ends = known.uses[((known.uses["what"] == END) & known.uses["file"].isin(list(codes))).to_numpy(dtype=np.bool_)]
+        ends = ends.drop_duplicates(["who", "file"], keep="last")
+        seen = [
+            (code, int(who), int(first))
+            for who, identity, first in ends[["who", "file", "first_ns"]].itertuples(index=False)
+            for code in codes[identity]
+        ]
+        found = np.array([*self._ends_seen(rows, seen)], dtype=np.int64).reshape(-1, 4)
+        file, who, when, place = found.T
+        no, yes = np.zeros(len(found), dtype=np.bool_), np.ones(len(found), dtype=np.bool_)
+        none, whole = np.zeros(len(found), dtype=np.int64), np.full(len(found), WHOLE)
+        task = self.inputs.of_who[who]
+        return _Rows(file, task, who, when, when, place, whole, no, no, yes, yes, none, none)
+
+    def _ends_seen(self, rows: _Rows, reads: Iterable[tuple[int, int, int]]) -> Iterator[tuple[int, int, int, int]]:
+        """Of reads (file, actor, when) those whose actor had come to the end (the fourth) of what another task had
+        written until then, and behind which that one wrote later."""
+        groups, left = grouping.groups(rows.file), MAX_COMPARED
+        place_of = dict(zip(rows.file[groups.order[groups.at]].tolist(), range(len(groups.at)), strict=True))
+        bounds = [*groups.at.tolist(), len(rows.file)]
+        for file, who, when in reads:
+            if (at := place_of.get(file)) is None:
+                continue
+            mine = groups.order[bounds[at] : bounds[at + 1]]
+            left -= len(mine)
+            if left < 0:
+                self.unchecked += 1
+                return
+            of = rows.at(mine[rows.sure[mine] & ~rows.whole[mine]])
+            end = int(of.end[~of.write & (of.who == who)].max(initial=0))
+            others = of.write & (of.task != self.inputs.of_who[who])
+            writers = np.unique(of.task[others & (of.start < end) & (of.first < when)])
+            if (others & np.isin(of.task, writers) & (of.end > end) & (of.last > when)).any():
+                yield file, who, when, end
 
     def _tasks_of(self, rows: pd.DataFrame, column: str, values: tuple[str, ...]) -> set[int]:
         mine = rows["who"].to_numpy(dtype=np.int64)[rows[column].isin(values).to_numpy(dtype=np.bool_)]

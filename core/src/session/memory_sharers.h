@@ -13,6 +13,9 @@
 // - It asks the kernel for a descriptor's file each time, and leaves the table of descriptors alone.
 // - Such a task's execve and exit are none of this process's.
 //
+// They have the thread-local memory of the thread that made them, too. What is of one of them alone, as its vfork, is in
+// its SharingTask (vfork_state()).
+//
 // A clone by a raw system call is not seen: its child records as the thread that made it.
 #pragma once
 
