@@ -28,7 +28,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges.batch import Batch
-from tailrace.analyzer.edges.edge_table import READ, EdgeTable
+from tailrace.analyzer.edges.edge_table import READ, EdgeTable, aliases_of
 from tailrace.analyzer.util import grouping
 
 ADDRESSES = re.compile(r"(tcp|sctp)(@\d+)?:(.+)->(.+)", re.DOTALL)
@@ -128,7 +128,7 @@ def join(table: EdgeTable) -> EdgeTable:
     bursts = table.bursts
     moved = channel[bursts["dir"].to_numpy(), bursts["file"].to_numpy()]
     file = np.where(moved >= 0, moved, bursts["file"].to_numpy())
-    new = pd.DataFrame(aliases, columns=["file", "path", "first_ns", "last_ns"])
+    new = aliases_of(aliases)
     seen = new.groupby(["file", "path"], as_index=False).agg(first_ns=("first_ns", "min"), last_ns=("last_ns", "max"))
     more = pd.DataFrame({"file": np.array(names, dtype=object), "ftype": "sock"})
     return dataclasses.replace(

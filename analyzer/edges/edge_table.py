@@ -382,6 +382,14 @@ def sum_cuts(rows: pd.DataFrame) -> pd.DataFrame:
     return result
 
 
+def aliases_of(rows: list[tuple[int, str, int, int]]) -> pd.DataFrame:
+    """Rows for `EdgeTable.aliases`: file, path, first_ns, last_ns."""
+    numbers = dict.fromkeys(("file", "first_ns", "last_ns"), np.int64)
+    # Of no rows all columns would be objects.
+    made: pd.DataFrame = pd.DataFrame(rows, columns=["file", "path", "first_ns", "last_ns"]).astype(numbers)
+    return made
+
+
 def sum_aliases(rows: pd.DataFrame) -> pd.DataFrame:
     """One row for each (file, path): first and last time."""
     return summed(rows, ["file", "path"], SPAN)

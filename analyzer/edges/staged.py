@@ -24,7 +24,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.analyzer.edges.edge_table import WRITE, EdgeTable
+from tailrace.analyzer.edges.edge_table import WRITE, EdgeTable, aliases_of
 
 SANDBOX = re.compile(r"^(?P<worker>.*/worker-\d+-\d+)/(?:t|task|func)\.\d+/(?P<name>.+)$", re.DOTALL)
 _KEYED = ("bursts", "facts", "cuts", "patterns", "sizes")
@@ -141,9 +141,7 @@ def _moved(
     path = aliases["path"].to_numpy(copy=True)
     at = np.flatnonzero(aliases["file"].isin(list(names)).to_numpy())
     path[at] = [names[int(file)] for file in aliases["file"].to_numpy()[at]]
-    aliases = pd.concat(
-        [aliases.assign(path=path), pd.DataFrame(more, columns=["file", "path", "first_ns", "last_ns"])]
-    )
+    aliases = pd.concat([aliases.assign(path=path), aliases_of(more)])
     aliases = aliases.groupby(["file", "path"], as_index=False).agg(
         first_ns=("first_ns", "min"), last_ns=("last_ns", "max")
     )
