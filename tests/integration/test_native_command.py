@@ -65,8 +65,10 @@ def test_a_run_needs_no_python_and_is_what_python_makes_of_it(tmp_path: Path) ->
             assert about["command"] == ["sh", "-c", "exit 3", "--token", "[redacted]", "\u00e9"]
             versions = about.pop("versions")
             assert isinstance(versions, dict) and ("python" in versions) == (how == PYTHON)
-            # Others may mount something on this machine meanwhile.
+            # Others may mount something on this machine meanwhile, and what a record costs is measured.
             assert about.pop("mounts")
+            time = about["time"]
+            assert isinstance(time, dict) and time.pop("record_ns") >= 0
             keys = [key for key in about if key not in {"run_id", "created", "clock_error_ns", "cwd"}]
             found.append({key: about[key] for key in keys})
     assert all(one == found[0] for one in found)
