@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,13 +18,13 @@ from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.identities import raw
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import calls
-from tailrace.analyzer.store import engine
-from tailrace.analyzer.util.types import Ints
+from tailrace.analyzer.store.loader import Part
+from tailrace.analyzer.util.types import Bools, Ints
 
 READS = ("H5Dread", "H5Dread_multi")
 SHARE = 0.01
 """Of the makespan: a task that spent less in such calls could not have spent more for a file."""
-_COLUMNS = ["name", "path", "file", "object", "dur", "size", "dims", "slab", *edge_table.WHO]
+_COLUMNS = ["name", "path", "file", "object", "dur", "size", "dims", "slab"]
 
 
 @dataclass(frozen=True)
@@ -51,11 +49,10 @@ def selections(inputs: Inputs) -> list[Selection]:
     actors = _readers(inputs)
     if inputs.run is None or not actors.any():
         return []
-    wanted: dict[str, Any] = {"name": list(READS), **calls.places(inputs.m, actors)}
-    parts = [partial(_of_part, part) for part in inputs.run.parts(columns=_COLUMNS, **wanted)]
-    rows = pd.concat(engine.compute(parts), ignore_index=True)
-    who = calls.actors_of(rows, calls.chosen(inputs.m, actors))
-    rows = rows.assign(task=np.where(who >= 0, inputs.of_who[who], -1))[who >= 0]
+    rows = calls.events(inputs.run, inputs.m, actors, _COLUMNS, _of_part, name=list(READS))
+    if not len(rows):
+        return []
+    rows["task"] = inputs.of_who[rows["who"].to_numpy(dtype=np.int64)]
     below = _read_below(inputs, actors)
     found = [
         _selection(int(str(task)), str(path), mine, below.get((int(str(task)), str(file)), 0))
@@ -65,17 +62,19 @@ def selections(inputs: Inputs) -> list[Selection]:
     return sorted(found, key=lambda one: -one.time_ns)
 
 
-def _readers(inputs: Inputs) -> np.ndarray:
+def _readers(inputs: Inputs) -> Bools:
+    """The actors that read datasets, of tasks that did so for long."""
     functions = inputs.m.table.functions
     rows = functions[functions["name"].isin(READS).to_numpy()]
     time = np.zeros(len(inputs.tasks), dtype=np.int64)
     np.add.at(time, inputs.of_who[rows["who"].to_numpy()], rows["time_ns"].to_numpy(dtype=np.int64))
     mine = np.zeros(len(inputs.m.who), dtype=np.bool_)
     mine[rows["who"].to_numpy()] = True
-    return mine & (time >= SHARE * inputs.makespan_ns)[inputs.of_who]
+    chosen: Bools = mine & (time >= SHARE * inputs.makespan_ns)[inputs.of_who]
+    return chosen
 
 
-def _of_part(part: Any) -> pd.DataFrame:
+def _of_part(part: Part) -> pd.DataFrame:
     frame = part()
     frame = frame[(frame["name"].isin(READS) & frame["file"].notna()).to_numpy(dtype=np.bool_)]
     texts = {
@@ -85,7 +84,7 @@ def _of_part(part: Any) -> pd.DataFrame:
     return rows
 
 
-def _read_below(inputs: Inputs, actors: np.ndarray) -> dict[tuple[int, str], int]:
+def _read_below(inputs: Inputs, actors: Bools) -> dict[tuple[int, str], int]:
     """(task, identity) -> the bytes that the tasks of these actors read of the file."""
     m = inputs.m
     tasks = np.unique(inputs.of_who[actors])

@@ -20,7 +20,6 @@ import os
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,7 +31,7 @@ from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.insights.processors import Processors
 from tailrace.analyzer.model import calls
 from tailrace.analyzer.model.locks import OF_DESCRIPTION, RELEASE, Hold, Locks
-from tailrace.analyzer.store import engine
+from tailrace.analyzer.store.loader import Part
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.types import Bools, Ints
@@ -54,7 +53,7 @@ LOOKUPS = _OPENS | frozenset(
 )
 _MAKES = _OPENS | frozenset("mkdir mkdirat link linkat symlink symlinkat".split())
 _REFUSED = (errno.EAGAIN, errno.EACCES)
-_COLUMNS = ["name", "path", "file", "ts", "dur", "span", "calls", "errno", "flags", "holder", "at_once", "host", "pid"]
+_COLUMNS = ["name", "path", "file", "ts", "dur", "span", "calls", "errno", "flags", "holder", "at_once"]
 _EVENTS = (
     *("who", "kind", "name", "path", "file", "first_ns", "last_ns", "in_call_ns", "each_ns"),
     *("errno", "flags", "holder"),
@@ -257,17 +256,12 @@ def _read(inputs: Inputs, actors: Ints, names: Collection[str]) -> pd.DataFrame:
         return none
     mine = np.zeros(len(inputs.m.who), dtype=np.bool_)
     mine[actors] = True
-    where: dict[str, Any] = {"name": sorted(names), **calls.places(inputs.m, mine)}
-    wanted = list(dict.fromkeys([*_COLUMNS, *edge_table.WHO]))
-    parts = [partial(_of_part, part, frozenset(names)) for part in inputs.run.parts(columns=wanted, **where)]
-    frames = [frame for frame in engine.compute(parts) if len(frame)]
-    if not frames:
+    of_part = partial(_of_part, names=frozenset(names))
+    rows = calls.events(inputs.run, inputs.m, mine, _COLUMNS, of_part, name=sorted(names))
+    if not len(rows):
         return none
-    rows = pd.concat(frames, ignore_index=True)
-    who = calls.actors_of(rows, calls.chosen(inputs.m, mine))
-    rows, who = rows[who >= 0], who[who >= 0]
-    first = rows["ts"].to_numpy(dtype=np.int64) - calls.ahead_ns(inputs.run, inputs.m)[who]
-    made = rows.assign(who=who, first_ns=first, last_ns=first + rows["length_ns"], in_call_ns=rows["dur"])
+    first = rows["ts"].to_numpy(dtype=np.int64) - calls.ahead_ns(inputs.run, inputs.m)[rows["who"].to_numpy()]
+    made = rows.assign(first_ns=first, last_ns=first + rows["length_ns"], in_call_ns=rows["dur"])
     result: pd.DataFrame = made[list(_EVENTS)]
     return result
 
@@ -287,7 +281,7 @@ def _too_many(inputs: Inputs, actors: Ints) -> Ints:
     return np.asarray(actors[np.isin(actors, count.index[~fits])], dtype=np.int64)
 
 
-def _of_part(part: Any, names: Collection[str]) -> pd.DataFrame:
+def _of_part(part: Part, names: Collection[str]) -> pd.DataFrame:
     """The locks, sleeps and look-ups of a partition that have one of these names."""
     frame = part()
     frame = frame[frame["name"].isin(names).to_numpy(dtype=np.bool_)]
@@ -303,8 +297,7 @@ def _of_part(part: Any, names: Collection[str]) -> pd.DataFrame:
     texts = ("name", "path", "file", *(one for one in edge_table.WHO if one != "pid"))
     plain = {one: rows[one].astype(object).where(rows[one].notna(), "") for one in texts}
     connects = (rows["name"] == CONNECT).to_numpy(dtype=np.bool_)
-    if connects.any():
-        plain["path"] = plain["path"].where(~connects, plain["path"].map(channels.peer_address))
+    plain["path"] = plain["path"].mask(connects, plain["path"][connects].map(channels.peer_address))
     numbers = {one: rows[one].fillna(-1).astype(np.int64) for one in ("flags", "holder")}
     made: pd.DataFrame = rows[["ts", "dur", "pid"]].assign(
         **plain,

@@ -11,10 +11,11 @@ the accesses are in, times are by the clocks that the model corrected. What can'
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -135,6 +136,27 @@ def _uses(frame: pd.DataFrame, actors: Mapping[Actor, int]) -> pd.DataFrame:
 
 
 # --- events of some actors -------------------------------------------------------------------------------------------
+
+
+def events(
+    run: AnalyzedRun,
+    m: Model,
+    who: Bools,
+    columns: Sequence[str],
+    of_part: Callable[[Part], pd.DataFrame],
+    **where: Any,
+) -> pd.DataFrame:
+    """What `of_part` keeps of the partitions with events of these actors, and `who`, the actor of each row; empty, and
+    without columns, where there is nothing. where: what else `AnalyzedRun.parts` is asked for."""
+    parts = run.parts(columns=list(dict.fromkeys([*columns, *edge_table.WHO])), **where, **places(m, who))
+    frames = [frame for frame in engine.compute([partial(of_part, part) for part in parts]) if len(frame)]
+    if not frames:
+        nothing: pd.DataFrame = pd.DataFrame()
+        return nothing
+    rows = pd.concat(frames, ignore_index=True)
+    rows["who"] = actors_of(rows, chosen(m, who))
+    result: pd.DataFrame = rows[rows["who"] >= 0].reset_index(drop=True)
+    return result
 
 
 def places(m: Model, who: Bools) -> dict[str, list[str] | list[int]]:

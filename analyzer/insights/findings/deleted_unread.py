@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pandas as pd
-
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import FLOOR, SPACE, Match, Rule
 from tailrace.analyzer.insights.findings import _files
@@ -20,20 +18,14 @@ def find(found: Analyses) -> Iterator[Match]:
     """All such files, as one match."""
     files = found.lifetime.files
     unread = files[files["never_read"] & files["removed"] & (files["read_bytes"] == 0)]
+    replaced = unread["path"].isin(files["path"][files["path"].duplicated()])
     return _files.matches(
         found,
-        unread[
-            ~_files.named_after(unread["path"], frozenset(files["path"])) & ~unread["path"].isin(_shared(files["path"]))
-        ],
+        unread[~_files.named_after(unread["path"], frozenset(files["path"])) & ~replaced],
         "written_bytes",
         "{files} written, then deleted unread ({bytes}); the largest is {path} ({most})",
         absent=True,
     )
-
-
-def _shared(paths: pd.Series) -> pd.Series:
-    """The paths that several files had."""
-    return paths[paths.duplicated()]
 
 
 RULE = Rule(

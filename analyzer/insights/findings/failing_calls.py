@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,8 +13,8 @@ from tailrace.analyzer.edges import edge_table, file_classes
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import IO, LEAST, TIME, Match, Rule, Threshold, more, rows_of
 from tailrace.analyzer.insights.findings import _files
-from tailrace.analyzer.store import engine
-from tailrace.analyzer.store.processes import keys
+from tailrace.analyzer.model import calls
+from tailrace.analyzer.store.loader import Part
 from tailrace.analyzer.util.formatting import time_text
 from tailrace.analyzer.util.types import Bools
 
@@ -35,7 +33,7 @@ ANSWERS = frozenset({errno.ENODATA, errno.EOPNOTSUPP})
 """What a look-up of an attribute that a file does not have returns (getxattr(2)): `ls -l` asks for each file."""
 MOST = 0.9
 """Of the calls, that are in a directory that is named for them."""
-_COLUMNS = ["name", "path", "dir", "dur", "errno", "flags", "host", "pid", "start", "calls"]
+_COLUMNS = ["name", "path", "dir", "dur", "errno", "flags", "calls"]
 
 
 def find(found: Analyses) -> Iterator[Match]:
@@ -86,16 +84,16 @@ def _match(found: Analyses, rows: pd.DataFrame, least: float, is_fault: bool) ->
     )
 
 
-def _where(calls: pd.Series[int]) -> str:
+def _where(counts: pd.Series[int]) -> str:
     """One path, or the directory in which most of several are (index: paths)."""
-    if len(calls) == 1:
-        return str(calls.index[0])
-    parent, rest = "", calls
+    if len(counts) == 1:
+        return str(counts.index[0])
+    parent, rest = "", counts
     while True:
         below = rest.groupby([path[len(parent) + 1 :].partition("/")[0] for path in rest.index]).sum()
         top = str(below.idxmax())
         inside = rest[[path.startswith(f"{parent}/{top}/") for path in rest.index]]
-        if int(inside.sum()) < MOST * int(calls.sum()):
+        if int(inside.sum()) < MOST * int(counts.sum()):
             return f"{parent or '/'} ({len(rest):,} names in it)"
         parent, rest = f"{parent}/{top}", inside
 
@@ -124,20 +122,12 @@ def _failed(found: Analyses) -> pd.DataFrame:
     chosen = events.index[events.cumsum() <= MOST_EVENTS].to_numpy(dtype=np.int64)
     if inputs.run is None or not len(chosen):
         return none
-    where = {
-        "host": sorted({str(host) for host in m.who["host"].iloc[chosen]}),
-        "pid": sorted({int(pid) for pid in m.who["pid"].iloc[chosen]}),
-    }
-    parts = [partial(_of_part, part) for part in inputs.run.parts(columns=[*_COLUMNS, *_TAGS], **where)]
-    frames = [frame for frame in engine.compute(parts) if len(frame)]
-    if not frames:
+    mine = np.zeros(len(m.who), dtype=np.bool_)
+    mine[chosen] = True
+    rows = calls.events(inputs.run, m, mine, _COLUMNS, _of_part)
+    if not len(rows):
         return none
-    rows = pd.concat(frames, ignore_index=True)
-    actors = {(*tags, *key): actor for actor, (tags, key) in enumerate(zip(_tags(m.who), keys(m.who), strict=True))}
-    who = np.array(
-        [actors.get((*tags, *key), -1) for tags, key in zip(_tags(rows), keys(rows), strict=True)], dtype=np.int64
-    )
-    rows, who = rows[np.isin(who, chosen)], who[np.isin(who, chosen)]
+    who = rows["who"].to_numpy(dtype=np.int64)
     programs = m.who["exe"].to_numpy()[who]
     out: pd.DataFrame = rows.assign(
         task=inputs.of_who[who], program=[file_classes.program(str(exe)) for exe in programs]
@@ -145,15 +135,7 @@ def _failed(found: Analyses) -> pd.DataFrame:
     return out
 
 
-_TAGS = ["workflow", "stage", "task"]
-
-
-def _tags(rows: pd.DataFrame) -> list[tuple[str, ...]]:
-    columns = [rows[name].astype(object).where(rows[name].notna(), "").astype(str).tolist() for name in _TAGS]
-    return list(zip(*columns, strict=True))
-
-
-def _of_part(part: Any) -> pd.DataFrame:
+def _of_part(part: Part) -> pd.DataFrame:
     """The failed calls of a partition by their actor, name, path and reason."""
     frame = part()
     opened = frame[frame["flags"].fillna(0).astype(np.int64) & os.O_DIRECT != 0]
@@ -164,14 +146,12 @@ def _of_part(part: Any) -> pd.DataFrame:
     if not len(failed):
         none: pd.DataFrame = pd.DataFrame()
         return none
-    rows = failed.assign(
-        **{name: failed[name].astype(object) for name in ("name", "path", "dir", "host", "start", *_TAGS)}
-    )
+    by = [*edge_table.WHO, "name", "path", "dir", "errno"]
+    rows = failed.assign(**{name: failed[name].astype(object) for name in by if name not in ("pid", "errno")})
     rows["calls"] = rows["calls"].fillna(1).clip(lower=1)
     places = zip(rows["host"].astype(str), rows["pid"], rows["path"].astype(str), strict=True)
     rows["direct"] = [place in direct for place in places]
-    by = [*_TAGS, "host", "pid", "start", "name", "path", "dir", "errno", "direct"]
-    sums: pd.DataFrame = rows.groupby(by, dropna=False, as_index=False)[["calls", "dur"]].sum()
+    sums: pd.DataFrame = rows.groupby([*by, "direct"], dropna=False, as_index=False)[["calls", "dur"]].sum()
     return sums
 
 

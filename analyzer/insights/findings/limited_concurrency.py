@@ -62,9 +62,7 @@ def _used(found: Analyses, waits: intervals.Intervals, tasks: set[int]) -> float
     spent = inputs.spent.parts().loc[[*tasks]]
     if 2 * int(spent[time_model.UNKNOWN].sum()) > int(spent.to_numpy().sum()):
         return min(used * found.processors.count, 1.0)
-    alone, ends = np.zeros(len(tasks), dtype=np.int64), inputs.tasks.loc[[*tasks]]
-    start, end = (ends[name].to_numpy(dtype=np.int64) for name in ("start_ns", "end_ns"))
-    lasted = int(intervals.length(intervals.union(intervals.make(alone, start, end)), 1)[0])
+    lasted = intervals.total(intervals.united(inputs.tasks.loc[[*tasks], ["start_ns", "end_ns"]].to_numpy(np.int64)))
     return min(int(spent[[time_model.COMPUTING, time_model.READY]].to_numpy().sum()) / max(lasted, 1), 1.0)
 
 

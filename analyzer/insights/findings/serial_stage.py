@@ -34,8 +34,7 @@ def find(found: Analyses) -> Iterator[Match]:
     alone = _alone(start, end)
     alone[of_stage[stage] > 1] = 0
     top = int(alone.argmax())
-    none = np.zeros(len(start), dtype=np.int64)
-    ran = int(intervals.length(intervals.union(intervals.make(none, start, end)), 1)[0])
+    ran = intervals.total(intervals.united(np.column_stack((start, end))))
     if width < 2 or not MUCH.reached(int(alone[top]), ran):
         return
     task, name = int(tasks[top]), inputs.called(int(tasks[top]))

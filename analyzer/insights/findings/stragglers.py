@@ -103,7 +103,7 @@ RULE = Rule(
         " more processor time than the others while more tasks ran than there are processors. The gain is what it"
         " worked longer than the median, at most its part of the critical path, and what the processors were idle for."
     ),
-    advice=("`tailrace task` says what sets it apart from its stage (input, host, I/O). Give it less, or split it."),
+    advice="`tailrace task` says what sets it apart from its stage (input, host, I/O). Give it less, or split it.",
     source="Iglewicz and Hoaglin 1993 (outliers); Xu et al. 2017 (DXT: ranks that lag)",
     query="tailrace task {run} {task}",
     find=find,
