@@ -229,7 +229,8 @@ TAILRACE_HOOK int socketpair(int domain, int type, int protocol, int fds[2]) noe
   return ret;
 }
 
-// Of these the socket is as it was. The address is its name while the call is recorded: who waits for a server tries again.
+// These leave the socket as it was. It is named by the address while the call is recorded, for who waits for a server
+// tries again.
 static bool is_refused(int error) {
   return error == ECONNREFUSED || error == ENOENT || error == ETIMEDOUT || error == ENETUNREACH ||
          error == EHOSTUNREACH || error == EHOSTDOWN;

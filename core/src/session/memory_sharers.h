@@ -27,8 +27,7 @@
 namespace tailrace {
 
 // A child of clone(2) that shares the memory, or the thread that made one. Of a thread that keeps its thread-local memory
-// for itself there is none.
-// In t_sharers: the thread's own Thread is in the list, and not in t_thread.
+// for itself there is none. While t_sharers has some, the thread's own Thread is among them, and not in t_thread.
 struct SharingTask {
   std::atomic<int> tid;
   bool shares_files;
@@ -39,6 +38,7 @@ struct SharingTask {
   int (*function)(void *);
   void *argument;
 };
+
 // Of the calling task in t_sharers. Null: it records beside, or nothing.
 Thread *thread_of_sharer();
 // Where a task records that does so beside; null: it does not, or nothing is recorded.

@@ -29,8 +29,9 @@
 //   fork     g_wiped is zero and no segment is mapped in the child. enter_slowly() finds `alive` unset and begins a
 //            process of its own: new name, new ledger, new journal at its first event. libc's fork holds `sealing` and
 //            `table` meanwhile (before_fork), so that tables and arena are whole in the child.
-//   vfork    The child runs in its parent's memory: vfork_state() says so, t_thread is put aside, nothing changed. What it moves is
-//            recorded beside its parent's records (session/memory_sharers.h), as that of other tasks with this memory.
+//   vfork    The child runs in its parent's memory: vfork_state() says so, t_thread is put aside, nothing changed. What
+//            it moves is recorded beside its parent's records (session/memory_sharers.h), as that of other tasks with
+//            this memory.
 //   exec     The image is replaced, the process stays: TAILRACE_PROCESS names the journal's segments, and the next
 //            image adopts them and appends to them (write_process_identity, adopt_segments).
 //
@@ -207,9 +208,9 @@ extern __thread uint64_t t_thread_began;
 // What a task and its vfork child, which runs in its memory, tell each other.
 struct VforkState {
   uint32_t depth;  // nonzero in the child: 1 in a child, 2 in a child's child, and so on
-  uint32_t
-      confined;  // the depth of the first that has set a seccomp filter on itself, 0: none. What it starts is untraced
-  int child;     // its tid, while other tasks have this thread-local memory
+  // The depth of the first that has set a seccomp filter on itself, 0: none. What it starts is untraced.
+  uint32_t confined;
+  int child;             // its tid, while other tasks have this thread-local memory
   uint32_t paths_taken;  // by `before`, then
   Thread *before;        // where the task records, which stands still
   uint64_t began_ticks;  // of the call
