@@ -3,6 +3,7 @@
 #
 #   task STAGE TASK COMMAND...   a task of a script
 #   traced COMMAND...            the workflow
+#   field ROWS CHUNKS            makes field.h5: a compressed dataset t, ROWS x 3000, of chunks "ROWS, COLUMNS"
 #   python burn.py SECONDS       uses a processor for so long, and no more on a busy machine
 set -u
 export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
@@ -20,3 +21,10 @@ while time.process_time() < end:
     sum(range(10_000))
 P
 numbers() { seq "$1" | awk -v seed="$2" 'BEGIN { srand(seed) } { printf "%06d row %d\n", rand() * 999999, $1 }'; }
+field() {
+  python -c "
+import h5py, numpy
+with h5py.File('field.h5', 'w') as f:
+    values = numpy.random.default_rng(2).integers(0, 50, ($1, 3000)).astype('f4')
+    f.create_dataset('t', data=values, chunks=($2), compression='gzip', compression_opts=1)"
+}

@@ -37,6 +37,7 @@ MODULES = {
 }
 """Module -> the same."""
 
+_CLOCK = "test_a_clock_that_is_set_changes_nothing_and_is_said"
 _CLUSTER = "test_a_command_gives_the_same_on_a_cluster"
 _LAYERS = (
     "test_rank_and_access_show_collective_calls",
@@ -50,10 +51,6 @@ _WORK_QUEUE = (
     "test_what_a_lost_workers_task_did_is_its_own_both_times",
 )
 LONG = {
-    "test_a_clock_that_is_set_changes_nothing_and_is_said[0.3--3600]": "sets the clock, as two others",
-    "test_a_clock_that_is_set_changes_nothing_and_is_said[0.3-1]": "sets the clock, as two others",
-    "test_a_clock_that_is_set_changes_nothing_and_is_said[0.8--1]": "sets the clock, as two others",
-    "test_a_clock_that_is_set_changes_nothing_and_is_said[0.8-3600]": "sets the clock, as two others",
     "test_a_dry_run_makes_all_but_the_wheels": "makes a release's documents, as .ci/run does",
     "test_a_killed_worker_loses_and_doubles_no_run_of_a_store": "kills the workers of a cluster again and again",
     "test_a_part_that_expands_to_very_much_is_left_out_and_named[a text of 600 MB]": "makes and reads 600 MB",
@@ -73,6 +70,7 @@ LONG = {
     "test_the_source_distribution_builds_in_a_fresh_environment_and_traces": "builds all in an environment of its own",
     "test_the_suite_has_the_same_results[test_fork1]": "sleeps for most of its time",
     "test_the_suite_has_the_same_results[test_wait4]": "sleeps for most of its time",
+    **{f"{_CLOCK}[{times}]": "sets the clock, as two others" for times in ("0.3--3600", "0.3-1", "0.8--1", "0.8-3600")},
     **{
         f"{_CLUSTER}[{words}]": "starts a cluster's reading again, as two others"
         for words in ("compare one two", "export one --to", "file one x", "graph one", "info one", "task one 107")
