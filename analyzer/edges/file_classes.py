@@ -53,6 +53,7 @@ from tailrace.analyzer.util.types import Objects
 DATA, STREAM, SOFTWARE, SYSTEM, MANAGER = range(5)
 CLASSES = ("data", "stream", "software", "system", "manager")
 
+_SUFFIX = re.compile(r"[-.][^/.-]+")
 KERNEL = re.compile(r"^/(proc|sys|dev)(/|$)")
 SHARED_MEMORY = "/dev/shm/"
 SYNCHRONISATION = re.compile(
@@ -177,6 +178,11 @@ class RuleInputs:
     environments: tuple[str, ...] = ()
     scripts: frozenset[str] = frozenset()
     imported: dict[int, set[str]] = field(default_factory=dict)
+
+
+def stems(path: str) -> Iterator[str]:
+    """The names that a file may be named after: `base` of base-journal and base.lock."""
+    return (path[: at.start()] for at in _SUFFIX.finditer(path))
 
 
 def program(exe: str) -> str:

@@ -37,8 +37,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table
-from tailrace.analyzer.edges.edge_table import STREAM_TYPES, WRITE
+from tailrace.analyzer.edges import edge_table, file_classes
+from tailrace.analyzer.edges.edge_table import READ, STREAM_TYPES, WRITE
 from tailrace.analyzer.edges.identities import raw
 from tailrace.analyzer.insights.access_patterns import ranks_of
 from tailrace.analyzer.insights.inputs import Inputs
@@ -235,8 +235,9 @@ class _Search:
         lockers = self._tasks_of(self.m.table.functions, "name", LOCKS)
         kept = together["first"].isin(lockers) & together["second"].isin(lockers)
         together = together[kept.to_numpy(dtype=np.bool_)]
-        files = np.concatenate((np.repeat(together["file"], 2), coarse.file)).astype(np.int64)
-        tasks = np.concatenate((together[["first", "second"]].to_numpy().ravel(), coarse.task)).astype(np.int64)
+        log, reader = self._logs(coarse.file, lockers)
+        files = np.concatenate((np.repeat(together["file"], 2), coarse.file, log)).astype(np.int64)
+        tasks = np.concatenate((together[["first", "second"]].to_numpy().ravel(), coarse.task, reader)).astype(np.int64)
         if self.inputs.run is None or not len(files):
             return coarse, None
         chosen, who = self._within_budget(files, tasks)
@@ -261,6 +262,24 @@ class _Search:
         before = (last > 0) & (last < until[rows.file[first]])
         ends = zip(*(column[before].tolist() for column in (rows.file[first], rows.who[first], last)), strict=True)
         return np.isin(rows.file, [file for file, *_ in self._ends_seen(rows, ends)])
+
+    def _logs(self, files: Ints, lockers: set[int]) -> tuple[Ints, Ints]:
+        """The files that these tasks read and that are named after one of some, and who of the tasks did."""
+        file, task = self.m.bursts["file"].to_numpy(), self.inputs.of_who[self.m.bursts["who"].to_numpy()]
+        mine = np.isin(task, [*lockers]) & (self.m.bursts["dir"] == READ).to_numpy()
+        found = self._named_after(files, file[mine])
+        mine &= np.isin(file, [log for logs in found.values() for log in logs])
+        return file[mine], task[mine]
+
+    def _named_after(self, files: Ints, among: Ints) -> dict[int, list[int]]:
+        """File -> those of some others that are named after it (base-wal, base.journal)."""
+        code_of = {str(self.m.paths[file]): file for file in np.unique(files).tolist()}
+        found: dict[int, list[int]] = {}
+        for other in np.unique(among).tolist() if code_of else ():
+            for stem in file_classes.stems(str(self.m.paths[other])):
+                if stem in code_of:
+                    found.setdefault(code_of[stem], []).append(other)
+        return found
 
     def _ends(self, rows: _Rows, known: Calls) -> _Rows:
         """The reads that found such an end, as reads of all bytes behind it."""
@@ -457,8 +476,10 @@ class _Search:
             self.order.shared_files.is_shared, process[one[at]], process[other[at]], rows.file[one[at]]
         )
         again = self._reads_under_lock(rows)
-        for at in np.flatnonzero(certain & ~both & (rows.held[change] > 0)).tolist():
-            possible[at] = not self._is_read_again(rows, int(use[at]), int(change[at]), again)
+        looked = np.flatnonzero(certain & ~both & (rows.held[change] > 0))
+        logs = self._named_after(rows.file[use[looked]], rows.file)
+        for at in looked.tolist():
+            possible[at] = not self._is_read_again(rows, int(use[at]), int(change[at]), again, logs)
         return certain & possible, possible
 
     def _reads_under_lock(self, rows: _Rows) -> dict[tuple[int, int], list[int]]:
@@ -469,16 +490,27 @@ class _Search:
             found.setdefault((int(rows.who[at]), int(rows.file[at])), []).append(at)
         return found
 
-    def _is_read_again(self, rows: _Rows, read: int, write: int, again: dict[tuple[int, int], list[int]]) -> bool:
-        """Whether who read without a lock read the same bytes again under one that keeps the writer apart: SQLite does
-        so with the head of a database, as does whoever looks before they lock."""
+    def _is_read_again(
+        self,
+        rows: _Rows,
+        read: int,
+        write: int,
+        again: dict[tuple[int, int], list[int]],
+        logs: dict[int, list[int]],
+    ) -> bool:
+        """Whether who read without a lock looked again under one: at the same bytes, while it kept the writer apart, or
+        at a log in which newer ones stand. SQLite does so with the head of a database, as whoever looks before they
+        lock."""
         low, high = max(rows.start[read], rows.start[write]), min(rows.end[read], rows.end[write])
+        who, file = int(rows.who[read]), int(rows.file[read])
+        if any(rows.first[at] >= rows.last[read] for log in logs.get(file, ()) for at in again.get((who, log), ())):
+            return True
         return any(
             rows.first[at] >= rows.last[read]
             and rows.start[at] <= low
             and high <= rows.end[at]
             and self.locks.keep_apart(int(rows.held[at]), int(rows.held[write]))
-            for at in again.get((int(rows.who[read]), int(rows.file[read])), ())
+            for at in again.get((who, file), ())
         )
 
     def _ordered(self, rows: _Rows, pairs: _Pairs, early: Ints, late: Ints) -> tuple[Bools, Bools]:

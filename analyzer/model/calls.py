@@ -34,6 +34,7 @@ from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.types import Bools, Ints
 
 LOCK, FLOCK, OPEN, CLOSE, END = "lock", "flock", "open", "close", "end"
+LOCKED = (LOCK, FLOCK)
 LOCKS = ("fcntl", "flock", "lockf")
 _CLOSES = ("close", "fclose")
 _COPIES = ("dup", "dup2", "dup3")
@@ -48,8 +49,8 @@ class Calls:
     """
     accesses: who, file (codes of the model), and the other columns of `EdgeTable.bursts` but those of order; extents:
         the bytes of each (group: its position), as in the edge table.
-    uses: who, file (an identity), what (`LOCK` of a range, `FLOCK`, `OPEN`, `CLOSE`, `END`: a read at the file's end),
-        first_ns, last_ns, flags (as recorded, -1: not), low, count (the range of a lock); by time.
+    uses: who, file (an identity), path (of locks), what (`LOCK` of a range, `FLOCK`, `OPEN`, `CLOSE`, `END`: a read at
+        the file's end), first_ns, last_ns, flags (as recorded, -1: not), low, count (the range of a lock); by time.
     """
 
     accesses: pd.DataFrame
@@ -123,6 +124,7 @@ def _uses(frame: pd.DataFrame, actors: Mapping[Actor, int]) -> pd.DataFrame:
         {
             "who": who,
             "file": rows["file"].astype(str).to_numpy(dtype=object),
+            "path": np.where(np.isin(what, LOCKED), rows["path"].astype(str).to_numpy(dtype=object), ""),
             "what": what,
             "first_ns": number["ts"],
             "last_ns": number["ts"] + number["dur"],

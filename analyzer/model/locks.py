@@ -14,7 +14,8 @@ before the other began, unless something passed under the lock (conflicts.py). A
 what the processes do that were made during it: a script that locks runs commands.
 
 Invariants: a hold is rather too long than too short, but ends where the next holder, whom it would exclude, has the
-lock. A lock whose kind was not recorded is exclusive, of the whole file, and lasts to the end of the process.
+lock. A lock whose kind was not recorded is exclusive, of the whole file, and lasts to the end of the process. A lock
+of a file that was removed and made again is one lock, by its name (`_renewed`).
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges.edge_table import WRITE
 from tailrace.analyzer.edges.identities import raw
-from tailrace.analyzer.model.calls import CLOSE, FLOCK, LOCK, OPEN
+from tailrace.analyzer.model.calls import CLOSE, FLOCK, LOCKED, OPEN
 from tailrace.analyzer.model.order import NEVER, Edges, Order, edges_of
 from tailrace.analyzer.util.types import Ints
 
@@ -73,7 +75,9 @@ class Locks:
     def __init__(self, order: Order, uses: pd.DataFrame | None = None) -> None:
         self._order = order
         found = [] if uses is None else [*_Files(order).holds(uses), *_of_names(order)]
-        self.holds = sorted(_capped(found), key=lambda hold: hold.since_ns)
+        self._first = {} if uses is None else _renewed(found, uses)
+        renamed = [replace(one, key=(one.key[0], self._first.get(one.key[1], one.key[1]))) for one in found]
+        self.holds = sorted(_capped(renamed), key=lambda hold: hold.since_ns)
         plain = [replace(hold, since_ns=0, until_ns=0) for hold in self.holds]
         self.kinds = list(dict.fromkeys(plain))
         numbers = {kind: number for number, kind in enumerate(self.kinds)}
@@ -83,6 +87,7 @@ class Locks:
         """File -> the processes that ever locked it."""
         for number, hold in enumerate(self.holds):
             self._of.setdefault(hold.process, []).append(number)
+        for hold in found:
             self.lockers.setdefault(hold.key[1], set()).add(hold.process)
         self._timelines: dict[int, tuple[list[int], list[int]]] = {}
         self.sets: list[frozenset[int]] = [frozenset()]
@@ -126,8 +131,9 @@ class Locks:
                 files.setdefault((kind, write), set()).add(file)
         bursts, lives = self._order.m.table.bursts, self._order.lives
         mapped = bursts[((bursts["dir"] == WRITE) & (bursts["mapped_bytes"] > 0)).to_numpy(dtype=np.bool_)]
-        names = self._order.m.table.files["file"].to_numpy()
-        maps = set(zip(lives.process[mapped["who"]].tolist(), map(raw, names[mapped["file"]]), strict=True))
+        names = map(raw, self._order.m.table.files["file"].to_numpy()[mapped["file"]])
+        files_mapped = [self._first.get(name, name) for name in names]
+        maps = set(zip(lives.process[mapped["who"]].tolist(), files_mapped, strict=True))
         rows = []
         for one, other in self._one_after_another():
             first, then = self.holds[one], self.holds[other]
@@ -245,7 +251,7 @@ class _Files:
 
     def holds(self, uses: pd.DataFrame) -> Iterator[Hold]:
         """The holds by `Calls.uses`."""
-        locked = set(uses["file"][uses["what"].isin((LOCK, FLOCK)).to_numpy(dtype=np.bool_)])
+        locked = set(uses["file"][uses["what"].isin(LOCKED).to_numpy(dtype=np.bool_)])
         rows = uses[uses["file"].isin(locked).to_numpy(dtype=np.bool_)]
         columns = ("file", "what", "first_ns", "last_ns", "flags", "low", "count")
         process = self.lives.process[rows["who"].to_numpy(dtype=np.int64)].tolist()
@@ -299,6 +305,27 @@ class _Files:
                     if made[child] <= when < self.lives.over[child]:
                         last = max(last, int(self.lives.over[child]))
         return last
+
+
+def _renewed(holds: list[Hold], uses: pd.DataFrame) -> dict[str, str]:
+    """File -> the first one that had its name, of locked files of which nobody had one any more when the next was
+    locked: it was removed and made again, as SQLite's index of its log, and who locks it does so by its name."""
+    lasted: dict[str, tuple[int, int]] = {}
+    for hold in holds:
+        since, until = lasted.get(hold.key[1], (NEVER, -NEVER))
+        lasted[hold.key[1]] = (min(since, hold.since_ns), max(until, hold.until_ns))
+    locked = uses[uses["what"].isin(LOCKED).to_numpy(dtype=np.bool_)].drop_duplicates(["file", "path"])
+    named: dict[tuple[str, str], list[str]] = {}
+    for file, path in zip(locked["file"].tolist(), locked["path"].tolist(), strict=True):
+        if file in lasted:
+            named.setdefault((file.rsplit(":", 2)[0], path), []).append(file)
+    found: dict[str, str] = {}
+    for files in named.values():
+        files.sort(key=lasted.__getitem__)
+        for one, then in pairwise(files):
+            if lasted[one][1] <= lasted[then][0]:
+                found[then] = found.get(one, one)
+    return found
 
 
 # --- lock files -------------------------------------------------------------------------------------------------------

@@ -219,6 +219,51 @@ def test_tasks_under_one_holder_are_not_kept_apart_from_each_other(conflicts, pr
     assert "two writers" in {row[0] for row in found}
 
 
+MADE_ANEW = """
+exec 9> held; flock 9
+{}
+exec 9>&-
+"""
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_a_lock_that_is_removed_and_made_anew_is_one_unless_both_are_held_at_a_time(conflicts, run_traced, both):
+    once = "rm held; sleep 0.9; echo $0 > out" if both else "echo $0 > out; rm held"
+    for name, words in (("a", once), ("b", "echo $0 > out; rm held")):
+        (run_traced.work / f"{name}.sh").write_text(MADE_ANEW.format(words))
+    found, _ = conflicts("tag a sh a.sh & (sleep 0.4; tag b sh b.sh) & wait")
+    assert [row[:3] for row in found] == ([("two writers", "out", {"a", "b"})] if both else [])
+
+
+LOOKS = """
+import fcntl, os, sys, time
+def under_lock(*what):
+    with open("lock", "r+b") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        for name, flags in what:
+            file = os.open(name, flags)
+            os.pread(file, 100, 0) if flags == os.O_RDONLY else os.pwrite(file, b"x" * 100, 0)
+            os.close(file)
+if sys.argv[1] == "a":
+    time.sleep(0.3)
+    under_lock(("base-log", os.O_WRONLY), ("base", os.O_WRONLY))
+else:
+    with open("base", "rb") as base:
+        base.read(100)
+    time.sleep(0.6)
+    under_lock((sys.argv[2], os.O_RDONLY))
+"""
+
+
+@pytest.mark.parametrize(("again", "is_race"), [("base", False), ("base-log", False), ("other", True)])
+def test_who_looks_before_they_lock_looks_again_at_the_file_or_its_log(conflicts, program, run_traced, again, is_race):
+    for name in ("base", "base-log", "other", "lock"):
+        (run_traced.work / name).write_bytes(b"y" * 200)
+    words = program("looks.py", LOOKS)
+    found, _ = conflicts(f"tag a {words} a & tag b {words} b {again} & wait")
+    assert found == ([("read before write", "base", {"a", "b"}, 100, 0)] if is_race else [])
+
+
 INSERTS = """
 import sqlite3, sys
 base = sqlite3.connect("base", timeout=60, isolation_level=None)

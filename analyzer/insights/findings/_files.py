@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator
 
 import numpy as np
 import pandas as pd
 
+from tailrace.analyzer.edges import file_classes
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import Match, Threshold, rows_of
 from tailrace.analyzer.util.formatting import bytes_text, count_text
@@ -48,5 +48,4 @@ def matches(found: Analyses, files: pd.DataFrame, column: str, words: str, absen
 
 def named_after(paths: pd.Series, known: Collection[str]) -> Bools:
     """Which of the paths are a known one with a suffix (-journal, .lock)."""
-    found = [any(path[: at.start()] in known for at in re.finditer(r"[-.][^/.-]+", path)) for path in paths]
-    return np.array(found, dtype=np.bool_)
+    return np.array([any(stem in known for stem in file_classes.stems(path)) for path in paths], dtype=np.bool_)
