@@ -228,12 +228,8 @@ class Spans:
         rows = self.rows
         if not len(rows.start):
             return np.zeros(len(of), dtype=np.int64)
-        order = np.lexsort((np.append(rows.start, point), np.append(rows.group, of)))
-        is_row = order < len(rows.start)
-        before = np.empty(len(order), dtype=np.int64)
-        before[order] = np.cumsum(is_row)
         begin = self._bounds[of]
-        at = np.clip(before[len(rows.start) :], begin, self._bounds[of + 1])
+        at = intervals.begun(rows.start, begin, self._bounds[of + 1], point)
         last = np.maximum(at - 1, 0)
         length = np.maximum(rows.end[last] - rows.start[last], 1)
         over = np.clip(rows.end[last] - point, 0, length) / length

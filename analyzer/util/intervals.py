@@ -111,6 +111,17 @@ def total(a: Ints) -> int:
     return int((a[:, 1] - a[:, 0]).sum())
 
 
+def begun(start: Ints, low: Ints, high: Ints, point: Ints) -> Ints:
+    """For each point the end of those of the rows low to high (sorted by start) that begin at it or before: one binary
+    search for all, since a search over group and start as one number would overflow."""
+    low, high = low.copy(), high.copy()
+    while (left := low < high).any():
+        middle = (low + high) // 2
+        before = left & (start[np.minimum(middle, len(start) - 1)] <= point)
+        low, high = np.where(before, middle + 1, low), np.where(left & ~before, middle, high)
+    return low
+
+
 def cover(rows: Intervals, groups: int) -> Cover:
     """The cover of a union with the groups 0 .. groups - 1."""
     return Cover(rows, np.searchsorted(rows.group, np.arange(groups + 1)).astype(np.int64))
@@ -136,12 +147,7 @@ class Cover:
         begin, end = self.bounds[group], self.bounds[group + 1]
         if len(self.rows.start) == 0:
             return np.zeros(len(group), dtype=np.int64)
-        # One sorted search for all groups, over ranks of (group, point) pairs, since ns times a group number overflow.
-        order = np.lexsort((np.append(self.rows.start, point), np.append(self.rows.group, group)))
-        is_row = order < len(self.rows.start)
-        before = np.empty(len(order), dtype=np.int64)
-        before[order] = np.cumsum(is_row)
-        at = np.clip(before[len(self.rows.start) :], begin, end)
+        at = begun(self.rows.start, begin, end, point)
         sums = np.append(0, np.cumsum(self.rows.weight))
         last = np.maximum(at - 1, 0)
         over = np.where(at > begin, np.maximum(self.rows.end[last] - point, 0), 0)
