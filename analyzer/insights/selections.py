@@ -24,14 +24,14 @@ from tailrace.analyzer.util.types import Bools, Ints
 READS = ("H5Dread", "H5Dread_multi")
 SHARE = 0.01
 """Of the makespan: a task that spent less in such calls could not have spent more for a file."""
-_COLUMNS = ["name", "path", "file", "object", "dur", "size", "dims", "slab"]
+_COLUMNS = ["name", "path", "file", "object", "dur", "size", "dims", "chunk", "slab"]
 
 
 @dataclass(frozen=True)
 class Selection:
     """A task's (position in `Inputs.tasks`) reads of a file's datasets: how many calls, the bytes that they gave, and
-    that were read of the file; the dataset with most of the time, its dimensions and the shape of what a call selected,
-    "" where these differ or are not known."""
+    that were read of the file; the dataset with most of the time, its dimensions, those of its chunks, and the shape of
+    what a call selected, "" where these differ or are not known."""
 
     task: int
     path: str
@@ -41,6 +41,7 @@ class Selection:
     read_bytes: int
     time_ns: int
     dims: str
+    chunk: str
     shape: str
 
 
@@ -78,7 +79,8 @@ def _of_part(part: Part) -> pd.DataFrame:
     frame = part()
     frame = frame[(frame["name"].isin(READS) & frame["file"].notna()).to_numpy(dtype=np.bool_)]
     texts = {
-        name: frame[name].astype(object).where(frame[name].notna(), "") for name in ("path", "object", "dims", "slab")
+        name: frame[name].astype(object).where(frame[name].notna(), "")
+        for name in ("path", "object", "dims", "chunk", "slab")
     }
     rows: pd.DataFrame = frame.assign(**texts, identity=frame["file"].astype(str).map(raw))
     return rows
@@ -98,7 +100,7 @@ def _read_below(inputs: Inputs, actors: Bools) -> dict[tuple[int, str], int]:
 def _selection(task: int, path: str, rows: pd.DataFrame, read_bytes: int) -> Selection:
     dataset = str(rows.groupby("object")["dur"].sum().idxmax())
     mine = rows[(rows["object"] == dataset).to_numpy()]
-    shapes, dims = {_shape(str(slab)) for slab in mine["slab"]}, set(mine["dims"])
+    shapes = {_shape(str(slab)) for slab in mine["slab"]}
     return Selection(
         task=task,
         path=path,
@@ -107,9 +109,15 @@ def _selection(task: int, path: str, rows: pd.DataFrame, read_bytes: int) -> Sel
         given_bytes=int(rows["size"].sum()),
         read_bytes=read_bytes,
         time_ns=int(rows["dur"].sum()),
-        dims=_by(json.loads(str(dims.pop()))) if len(dims) == 1 and dims != {""} else "",
+        dims=_only(set(mine["dims"])),
+        chunk=_only(set(mine["chunk"]) - {""}),
         shape=shapes.pop() if len(shapes) == 1 else "",
     )
+
+
+def _only(lists: set[object]) -> str:
+    """The sizes that all have in common."""
+    return _by(json.loads(str(lists.pop()))) if len(lists) == 1 and lists != {""} else ""
 
 
 def _shape(slab: str) -> str:

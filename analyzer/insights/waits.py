@@ -172,7 +172,7 @@ class Waits:
         functions = m.table.functions
         lockers[functions["who"][functions["name"].isin(calls.LOCKS)].to_numpy(dtype=np.int64)] = True
         lockers[_too_many(self.inputs, np.flatnonzero(lockers))] = False
-        uses = pd.DataFrame(columns=["who", "file", "what", "first_ns", "last_ns", "flags", "low", "count"])
+        uses = pd.DataFrame(columns=[*calls.USES])
         if lockers.any():
             uses = calls.read(self.inputs.run, m, lockers, np.empty(0, dtype=np.int64)).uses
         return Locks(self.inputs.order, uses).holds

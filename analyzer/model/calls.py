@@ -41,6 +41,7 @@ _COPIES = ("dup", "dup2", "dup3")
 _READS = ("read", "readv", "pread", "pread64", "preadv", "preadv2", "fread", "fread_unlocked")
 """What of a file returns less than was asked for at its end alone (read(2))."""
 _OPENS = tuple(name for name, bits in event_fold.MEANINGS["name"].items() if bits & _native.bits()["opens"])
+USES = ("who", "file", "path", "what", "first_ns", "last_ns", "flags", "low", "count")
 _ACCESS = (*edge_table.BURST_KEY, "first_ns", "last_ns", *edge_table.BURST_SUMS, "fresh", "exact")
 
 
@@ -49,8 +50,8 @@ class Calls:
     """
     accesses: who, file (codes of the model), and the other columns of `EdgeTable.bursts` but those of order; extents:
         the bytes of each (group: its position), as in the edge table.
-    uses: who, file (an identity), path (of locks), what (`LOCK` of a range, `FLOCK`, `OPEN`, `CLOSE`, `END`: a read at
-        the file's end), first_ns, last_ns, flags (as recorded, -1: not), low, count (the range of a lock); by time.
+    uses: `USES`: file is an identity, path that of locks, what `LOCK` of a range, `FLOCK`, `OPEN`, `CLOSE` or `END` (a
+        read at the file's end), flags as recorded (-1: not), low and count the range of a lock; by time.
     """
 
     accesses: pd.DataFrame

@@ -120,6 +120,7 @@ COLUMNS = (
     Column("holder", INT32, True, "", "of a lock of a file: the process that had it when the wait began"),
     Column("ranks", INT32, True, "", "of a collective call of MPI-IO: ranks of its communicator; null: independent"),
     Column("dims", TEXT, True, "", "dimensions of the dataset, [size, ...]; [] for a single element"),
+    Column("chunk", TEXT, True, "", "size of the dataset's chunks by dimension; of transfers of 0.5 ms or more"),
     Column("points", INT64, True, "", "elements that a call on a dataset selected"),
     Column("selection", TEXT, True, "", "what it selected in the file: all, none, points, regular or irregular slabs"),
     Column("blocks", INT64, True, "", "blocks of the selected hyperslab"),

@@ -53,6 +53,29 @@ def test_fields_stay_in_a_compacted_run(program: Callable[[str], Path], tmp_path
     assert [words_of(e) for e in read_run(tmp_path / "run").events if e["cat"] == "HDF5"] == before
 
 
+CHUNKED = """
+import h5py, numpy
+values = numpy.random.default_rng(1).integers(0, 50, (1000, 3000))
+with h5py.File("f.h5", "w") as file:
+    file.create_dataset("chunked", data=values, chunks=(1000, 40), compression="gzip")
+    file["whole"] = values
+with h5py.File("f.h5") as file:
+    for row in range(3):
+        file["chunked"][row], file["whole"][row]
+"""
+
+
+def test_long_transfers_tell_the_chunks_of_a_dataset_that_has_some(tmp_path: Path) -> None:
+    pytest.importorskip("h5py")
+    TracedCommand(tmp_path, tmp_path / "run")(sys.executable, "-c", CHUNKED, check=True)
+    events = [e for e in read_run(tmp_path / "run").events if e["name"] == "H5Dread"]
+    chunk = {
+        name: {str(e["args"].get("chunk")) for e in events if e["args"]["object"] == name}
+        for name in ("/chunked", "/whole")
+    }
+    assert chunk == {"/chunked": {"[1000, 40]"}, "/whole": {"None"}}
+
+
 # --- collective calls ---
 
 

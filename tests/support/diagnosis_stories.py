@@ -54,7 +54,12 @@ def read_amplification(read_bytes: int = 1 << 20) -> FakeRun:
     story = Story()
     where: dict[str, Any] = {"task": "t", "stage": "t"}
     for row in range(3):
-        part = {"object": "/v", "dims": "[300,4000]", "slab": f"[[{row},0],[1,1],[1,4000],[1,1]]"}
+        part = {
+            "object": "/v",
+            "dims": "[300,4000]",
+            "chunk": "[300,1000]",
+            "slab": f"[[{row},0],[1,1],[1,4000],[1,1]]",
+        }
         above: dict[str, Any] = {**part, "name": "H5Dread", "cat": "HDF5", "dur": 20 * MS}
         story.read("/cube.h5", None, 16_000, at_ms=10 + 30 * row, **above, **where)
         for chunk in range(4):

@@ -514,8 +514,8 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     ),
     "read amplification": (
         read_amplification,
-        "t read 46.9 KiB of the dataset /v by 3 calls, 1 x 4,000 of 300 x 4,000 each, for which 12.0 MiB of /cube.h5"
-        " were read, in 60.0 ms",
+        "t read 46.9 KiB of the dataset /v (chunks of 300 x 1,000) by 3 calls, 1 x 4,000 of 300 x 4,000 each, for"
+        " which 12.0 MiB of /cube.h5 were read, in 60.0 ms",
     ),
     "undeclared input": (
         undeclared_input,

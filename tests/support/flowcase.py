@@ -28,7 +28,7 @@ T0_NS = 1_763_600_000_000_000_000
 MS = 1_000_000
 O_TRUNC_WRITE = 0o1101
 
-STRINGS = (*event_fold.TEXTS, "job", "region", "object", "dims", "slab")
+STRINGS = (*event_fold.TEXTS, "job", "region", "object", "dims", "chunk", "slab")
 INTEGERS = (
     *(name for name in event_fold.NUMBERS if name not in ("ts", "dur", "pid")),
     *("rank", "timeout_ns", "at_once", "holder"),

@@ -327,7 +327,7 @@ def _default(value: Any, default: Any) -> Any:
     return default if value is None else value
 
 
-LISTS = ("sizes", "durs", "pieces", "dims", "slab")
+LISTS = ("sizes", "durs", "pieces", "dims", "chunk", "slab")
 _DERIVED: dict[str, Callable[[dict[str, Any], dict[str, Any], _Block], Any]] = {
     "ts": lambda line, args, block: _clamped(_time_ns(line["ts"]))
     + _clamped(_whole(_default(args.get("ns"), _Number("0")))),

@@ -101,7 +101,7 @@ def _block(host: str, pid: int, rows: list[dict[str, Any]], facts: dict[str, Any
 
 def _event(row: dict[str, Any], hashes: dict[tuple[str, str], str]) -> tw.Line:
     args = {name: row[name] for name in ARGS if row.get(name) is not None}
-    args.update({name: json.loads(row[name]) for name in ("dims", "slab") if row.get(name)})
+    args.update({name: json.loads(row[name]) for name in ("dims", "chunk", "slab") if row.get(name)})
     for key, path, file in (("fhash", "path", "file"), ("fhash2", "path2", "file2")):
         if row.get(path):
             args[key] = hashes.setdefault((row[path], row[file]), f"{len(hashes) + 1:x}")

@@ -67,7 +67,7 @@ def test_every_field_of_an_event(tmp_path: Path) -> None:
         "rank": "0",
         "region": "main",
         **dict.fromkeys(["span", "last", "followed", "placed", "unaligned", "sizes", "durs", "pieces", "ahead"]),
-        **dict.fromkeys(["ranks", "dims", "points", "selection", "blocks", "slab", "transfer"]),
+        **dict.fromkeys(["ranks", "dims", "chunk", "points", "selection", "blocks", "slab", "transfer"]),
         **dict.fromkeys(["category", "kind", "region_id", "parent_id", "epoch", "step", "keys", "open"]),
         **dict.fromkeys(["run_ns", "ready_ns", "ready_of_ns"]),
         **dict.fromkeys(["timeout_ns", "descriptors", "thread", "at_once", "holder"]),

@@ -22,8 +22,9 @@ def find(found: Analyses) -> Iterator[Match]:
     rows.sort(key=lambda one: -_gain(one))
     top = rows[0]
     part = f", {top.shape} of {top.dims} each" if top.shape and top.dims else ""
+    chunks = f" (chunks of {top.chunk})" if top.chunk else ""
     yield Match(
-        title=f"{inputs.called(top.task)} read {bytes_text(top.given_bytes)} of the dataset {top.dataset} by"
+        title=f"{inputs.called(top.task)} read {bytes_text(top.given_bytes)} of the dataset {top.dataset}{chunks} by"
         f" {count_text(top.calls, 'call')}{part}, for which {bytes_text(top.read_bytes)} of {top.path} were read, in"
         f" {time_text(top.time_ns)}{more(len(rows))}",
         names={"path": top.path},

@@ -250,7 +250,7 @@ struct Hdf5 {
     int64_t bytes = product(hdf5.points_between(dataset, memory, file), hdf5.element_bytes(type));    \
     if (function(Fn::f_##symbol).direction == Direction::W) note_written(id_key(N, dataset), bytes);  \
     Selection made(hdf5);                                                                             \
-    made.add_transfer(dataset, memory, file, dxpl);                                                   \
+    made.add_transfer(dataset, memory, file, dxpl, t1 - call.t0());                                   \
     record_object(hdf5, call, t1, Fn::f_##symbol, dataset, false, bytes, made.members());             \
     return ret;                                                                                       \
   }
@@ -271,7 +271,7 @@ struct Hdf5 {
     for (size_t i = 0; i < count; ++i) {                                                                               \
       int64_t points = hdf5.points_between(datasets[i], memories[i], files[i]);                                        \
       Selection made(hdf5);                                                                                            \
-      made.add_transfer(datasets[i], memories[i], files[i], dxpl);                                                     \
+      made.add_transfer(datasets[i], memories[i], files[i], dxpl, t1 - call.t0());                                     \
       record_object(hdf5, call, t1, Fn::f_##symbol, datasets[i], false, product(points, hdf5.element_bytes(types[i])), \
                     made.members());                                                                                   \
     }                                                                                                                  \

@@ -38,6 +38,10 @@ constexpr hid_t kAll = 0;  // H5S_ALL
   X(H5Aget_name, ssize_t (*)(hid_t, size_t, char *)) \
   X(H5Aget_space, hid_t (*)(hid_t)) \
   X(H5Dget_space, hid_t (*)(hid_t)) \
+  X(H5Dget_create_plist, hid_t (*)(hid_t)) \
+  X(H5Pget_layout, int (*)(hid_t)) \
+  X(H5Pget_chunk, int (*)(hid_t, int, hsize_t *)) \
+  X(H5Pclose, herr_t (*)(hid_t)) \
   X(H5Sget_select_npoints, int64_t (*)(hid_t)) \
   X(H5Sclose, herr_t (*)(hid_t)) \
   X(H5Tget_size, size_t (*)(hid_t)) \

@@ -1,5 +1,5 @@
 // What a transfer of HDF5 selects, as further args of its event: the dataset's dimensions, the kind of the selection in the
-// file, its points and blocks, and whether the ranks made the transfer together.
+// file, its points and blocks, whether the ranks made the transfer together, and of a long one the shape of the chunks.
 //
 // Invariants: see layers/hdf5.cc. A function that fails for some kinds of selection is called for the others only.
 #pragma once
@@ -12,6 +12,9 @@ enum SelectionType { kSelectNone, kSelectPoints, kSelectHyperslabs, kSelectAll }
 enum SpaceClass { kScalar, kSimple };                                              // H5S_class_t
 constexpr int kCollective = 1;                                                     // H5FD_mpio_xfer_t
 constexpr int kMostDimensions = 32;                                                // H5S_MAX_RANK
+constexpr int kChunked = 2;                                                        // H5D_layout_t
+// In session.h's shortest waits, of 10 us: asking for the chunks takes 4 us, less than a hundredth of such a transfer.
+constexpr uint64_t kLongTransfer = 50;
 
 class Selection {
  public:
@@ -26,8 +29,9 @@ class Selection {
     hdf5_.H5Sclose()(space);
   }
 
-  void add_transfer(hid_t dataset, hid_t memory, hid_t file, hid_t dxpl) {
+  void add_transfer(hid_t dataset, hid_t memory, hid_t file, hid_t dxpl, uint64_t took_ticks) {
     add_dataset(dataset);
+    if (took_ticks >= kLongTransfer * g_session.shortest_wait_ticks) add_chunks(dataset);
     add_number("points", hdf5_.points_between(dataset, memory, file));
     if (file == kAll) {
       add_word("selection", "all");
@@ -67,6 +71,18 @@ class Selection {
     if ((kind != kScalar && kind != kSimple) || rank < 0 || rank > kMostDimensions) return;
     if (rank && hdf5_.H5Sget_simple_extent_dims()(space, sizes, nullptr) < 0) return;
     begin("dims");
+    add_list(sizes, rank);
+  }
+
+  void add_chunks(hid_t dataset) {
+    hid_t created = hdf5_.H5Dget_create_plist()(dataset);
+    if (created < 0) return;
+    hsize_t sizes[kMostDimensions];
+    const bool chunked = hdf5_.H5Pget_layout()(created) == kChunked;
+    const int rank = chunked ? hdf5_.H5Pget_chunk()(created, kMostDimensions, sizes) : 0;
+    hdf5_.H5Pclose()(created);
+    if (rank <= 0 || rank > kMostDimensions) return;
+    begin("chunk");
     add_list(sizes, rank);
   }
 
