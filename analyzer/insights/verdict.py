@@ -44,6 +44,8 @@ NEXT_SHARE = 0.05
 """Of the makespan: a part that is smaller is not told."""
 MOST_OF = 0.6
 """Of a part, from which on a stage is named for it."""
+NEARLY_ALL = 0.9
+"""Of the time in I/O, from which on the words name one kind alone."""
 TOO_FEW = "limited concurrency"
 OWN, MANAGERS = (COMPUTING, RUNNING), ("startup", "stop")
 """Parts that findings explain little of: the tasks' own work, and what is before and after them."""
@@ -117,12 +119,12 @@ def _bound(found: Analyses, findings: Findings, parts: Mapping[str, int]) -> str
 
 
 def _io_words(found: Analyses) -> str:
-    """What the I/O of the critical path mostly is, or all of it."""
+    """What nearly all of the critical path's I/O is."""
     on_path = np.unique(found.critical.path["task"].to_numpy(dtype=np.int64))
     files = [edge_table.KINDS[kind] for kind in edge_table.FILES]
     sums = found.inputs.spent.parts()[files].iloc[on_path[on_path >= 0]].sum()
     most = str(sums.idxmax())
-    return time_model.WORDS[most] if int(sums[most]) >= MOST_OF * int(sums.sum()) else WORDS["io"]
+    return time_model.WORDS[most] if int(sums[most]) >= NEARLY_ALL * int(sums.sum()) else WORDS["io"]
 
 
 def words_of(found: Analyses) -> Mapping[str, str]:

@@ -6,6 +6,7 @@ import subprocess
 import sysconfig
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ class Outcome:
     stdout: str
     stderr: str
 
-    @property
+    @cached_property
     def seen(self) -> Seen:
         """The trace."""
         return read_run(self.run)
