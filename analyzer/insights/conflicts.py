@@ -470,6 +470,8 @@ class _Search:
         certain[at] &= ~loosely
         at = np.flatnonzero(certain)
         certain[at] = ~_each(self.locks.keep_apart, rows.some[one[at]], rows.some[other[at]])
+        possible &= ~self._taken_anew(rows, pairs, possible)
+        certain &= possible
         at = np.flatnonzero(certain & both)
         process = self.order.lives.process[rows.who]
         certain[at] = ~_each(
@@ -481,6 +483,18 @@ class _Search:
         for at in looked.tolist():
             possible[at] = not self._is_read_again(rows, int(use[at]), int(change[at]), again, logs)
         return certain & possible, possible
+
+    def _taken_anew(self, rows: _Rows, pairs: _Pairs, which: Bools) -> Bools:
+        """Which of the pairs one process made under two holds of a lock."""
+        one, other = pairs
+        locked = which & (rows.held[one] > 0) & (rows.held[other] > 0)
+        for at in np.flatnonzero(locked).tolist():
+            locked[at] = self._anew(rows, int(one[at]), int(other[at]))
+        return locked
+
+    def _anew(self, rows: _Rows, one: int, other: int) -> bool:
+        x, y = sorted((one, other), key=lambda row: int(rows.first[row]))
+        return self.locks.taken_anew(int(rows.held[x]), int(rows.held[y]), int(rows.last[x]), int(rows.first[y]))
 
     def _reads_under_lock(self, rows: _Rows) -> dict[tuple[int, int], list[int]]:
         """(who, file) -> reads within holds, by time."""
@@ -509,7 +523,7 @@ class _Search:
             rows.first[at] >= rows.last[read]
             and rows.start[at] <= low
             and high <= rows.end[at]
-            and self.locks.keep_apart(int(rows.held[at]), int(rows.held[write]))
+            and (self.locks.keep_apart(int(rows.held[at]), int(rows.held[write])) or self._anew(rows, at, write))
             for at in again.get((who, file), ())
         )
 

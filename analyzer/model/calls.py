@@ -162,6 +162,25 @@ def events(
     return result
 
 
+def locked(run: AnalyzedRun, m: Model) -> pd.DataFrame:
+    """who, file (an identity): what each actor ever locked."""
+    functions, mine = m.table.functions, np.zeros(len(m.who), dtype=np.bool_)
+    mine[functions["who"].to_numpy(dtype=np.int64)[functions["name"].isin(LOCKS).to_numpy()]] = True
+    none = grouping.frame({"who": np.zeros(0, dtype=np.int64), "file": np.zeros(0, dtype=object)})
+    if not mine.any():
+        return none
+    rows = events(run, m, mine, ["name", "file", "flags", "errno"], _locked_of_part, name=[*LOCKS])
+    return rows[["who", "file"]].drop_duplicates() if len(rows) else none
+
+
+def _locked_of_part(part: Part) -> pd.DataFrame:
+    frame = part()
+    keep = frame["name"].isin(LOCKS) & (frame["flags"].fillna(0) > 0) & (frame["errno"].fillna(0) == 0)
+    rows = frame[(keep & frame["file"].notna()).to_numpy(dtype=np.bool_)][["file", *edge_table.WHO]].drop_duplicates()
+    result: pd.DataFrame = rows.assign(file=rows["file"].astype(str).astype(object))
+    return result
+
+
 def places(m: Model, who: Bools) -> dict[str, list[str] | list[int]]:
     """What `AnalyzedRun.parts` is asked for to have the events of these actors, and of few others."""
     return {

@@ -13,7 +13,8 @@ bytes. Each pair (producer, consumer) gets one status:
                     was known, or it never ran
     undeclared      bytes passed, and no dependency was declared, also none between tasks around them
 
-What orders the two of an undeclared pair is its `order` (order.py): with "none" it is a race.
+What orders the two of an undeclared pair is its `order` (order.py): with "none" it is a race. Bytes of a file that both
+lock and both write, a database or a counter, pass in the order in which they got the lock: no dependency.
 
 Bytes can pass through an untagged process only if it read before its last write. Over the pipes and sockets of a
 workflow manager's own process it communicates with its workers about tasks: these bytes are no data of a task.
@@ -25,14 +26,17 @@ import heapq
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges.edge_table import WRITE
+from tailrace.analyzer.edges.identities import raw
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.model import calls, dataflow
 from tailrace.analyzer.model import order as orders
 from tailrace.analyzer.model.order import DECLARED, ORDERS, Pair, Task, line_of
 from tailrace.analyzer.store.processes import Process
+from tailrace.analyzer.util.types import Bools, Ints
 
 STATUSES = ("observed", "value only", "order only", "not observed", "untraced", "undeclared")
 COLUMNS = [
@@ -94,7 +98,7 @@ def compare_declared(run: AnalyzedRun, model: dataflow.Model | None = None) -> p
         return nothing
     m = model or dataflow.model(run)
     order = orders.of_run(run, m)
-    observed, carriers = _observed(m, run.manager_processes)
+    observed, carriers = _observed(run, m)
     traced = set(zip(m.who["workflow"], m.who["task"], strict=True))
     inner = orders.inside_of(order.parents)
     known = {(str(w or ""), str(t)) for w, t in zip(tasks["workflow"], tasks["task"], strict=True)}
@@ -159,23 +163,22 @@ def _around(pair: Pair, parents: Mapping[Task, Task]) -> Iterator[Pair]:
     return ((p, c) for c in line_of(consumer, parents) for p in line_of(producer, parents))
 
 
-def _observed(
-    m: dataflow.Model, managers: Collection[Process]
-) -> tuple[dict[Pair, tuple[int, int]], dict[Endpoint, list[Hop]]]:
+def _observed(run: AnalyzedRun, m: dataflow.Model) -> tuple[dict[Pair, tuple[int, int]], dict[Endpoint, list[Hop]]]:
     """(producer, consumer) -> (bytes, files) between tasks; and producer -> all flows, with untagged processes as
     labels.
 
-    Both leave out streams of the `managers`.
+    Both leave out the managers' streams, the first one files that two tasks take in turns.
     """
     code, activities = dataflow.activities(m, "task")
     names: list[Endpoint] = [
         (r["workflow"], r["task"]) if r["task"] else r["label"] for r in activities.to_dict("records")
     ]
     flows = dataflow.flow_table(m, "task")
-    flows = flows[(flows["producer"] >= 0) & ~flows["version"].isin(_manager_streams(m, managers))]
+    flows = flows[(flows["producer"] >= 0) & ~flows["version"].isin(_manager_streams(m, run.manager_processes))]
     bursts = m.bursts.assign(producer=code[m.bursts["who"].to_numpy()], version=m.version)
     written = bursts[bursts["dir"] == WRITE].groupby(["producer", "version"])["last_ns"].max().to_dict()
-    sums = flows.groupby(["producer", "consumer"], as_index=False).agg(
+    passed = flows[~_in_turns(run, m, code, flows)]
+    sums = passed.groupby(["producer", "consumer"], as_index=False).agg(
         bytes=("bytes", "sum"), files=("file", "nunique")
     )
     direct: dict[Pair, tuple[int, int]] = {}
@@ -191,6 +194,19 @@ def _observed(
         written_ns = int(written.get((row["producer"], row["version"]), last_ns))
         after.setdefault(names[row["producer"]], []).append(Hop(names[row["consumer"]], written_ns, first_ns, last_ns))
     return direct, after
+
+
+def _in_turns(run: AnalyzedRun, m: dataflow.Model, code: Ints, flows: pd.DataFrame) -> Bools:
+    """Which flows pass through a file that both ends lock and write."""
+    identity = [raw(str(name)) for name in m.table.files["file"]]
+    locked = calls.locked(run, m)
+    locks = set(zip(code[locked["who"].to_numpy()].tolist(), locked["file"].tolist(), strict=True))
+    wrote = m.bursts[(m.bursts["dir"] == WRITE).to_numpy()] if locks else m.bursts[:0]
+    shared = (
+        set(zip(code[wrote["who"].to_numpy()].tolist(), (identity[at] for at in wrote["file"]), strict=True)) & locks
+    )
+    ends = zip(flows["producer"].tolist(), flows["consumer"].tolist(), flows["file"].tolist(), strict=True)
+    return np.array([{(a, identity[at]), (b, identity[at])} <= shared for a, b, at in ends], dtype=np.bool_)
 
 
 def _manager_streams(m: dataflow.Model, managers: Collection[Process]) -> list[int]:

@@ -9,9 +9,10 @@
                     name is removed; who renames a file away has it until one is renamed back
 
 Two accesses that lie in holds of the same lock, one of them exclusive, of two holders never overlap, whoever comes
-first: no schedule lets them race. A lock orders nothing that lies outside of its holds, even where one was released
-before the other began, unless something passed under the lock (conflicts.py). A hold covers what its holder does and
-what the processes do that were made during it: a script that locks runs commands.
+first: no schedule lets them race. So do two holds of one process that ran two tasks one after the other, which another
+schedule gives to two workers. A lock orders nothing that lies outside of its holds, even where one was released before
+the other began, unless something passed under the lock (conflicts.py). A hold covers what its holder does and what the
+processes do that were made during it: a script that locks runs commands.
 
 Invariants: a hold is rather too long than too short, but ends where the next holder, whom it would exclude, has the
 lock. A lock whose kind was not recorded is exclusive, of the whole file, and lasts to the end of the process. A lock
@@ -23,6 +24,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -56,9 +58,12 @@ class Hold:
 
     def excludes(self, other: Hold) -> bool:
         """Whether two holders can't have the two at a time."""
+        return self.process != other.process and self.meets(other)
+
+    def meets(self, other: Hold) -> bool:
+        """Whether they are of the same lock, and one of them is exclusive."""
         return (
             self.key == other.key
-            and self.process != other.process
             and (self.exclusive or other.exclusive)
             and self.low < other.high
             and other.low < self.high
@@ -94,6 +99,10 @@ class Locks:
         self._numbers = {self.sets[0]: 0}
         self._apart: dict[tuple[int, int], bool] = {}
 
+    def named(self, file: str) -> str:
+        """The file in the keys of the holds of this one (an identity): the first one of its name."""
+        return self._first.get(file, file)
+
     def held(self, process: Ints, first_ns: Ints, last_ns: Ints) -> tuple[Ints, Ints]:
         """For each access of a process (its number in `Lives`) the locks that cover all of it, and those that cover a
         part, as numbers of `sets`."""
@@ -118,6 +127,29 @@ class Locks:
             self._apart[key] = any(a.excludes(b) for a, b in pairs)
         return self._apart[key]
 
+    def taken_anew(self, one: int, other: int, until_ns: int, since_ns: int) -> bool:
+        """Whether two sets have a lock of one holder in common that it released between two accesses: the first one was
+        over at `until_ns`, the other one began at `since_ns`."""
+        return any(
+            a.process == b.process and a.meets(b) and self._released(number, until_ns, since_ns)
+            for number, a in ((number, self.kinds[number]) for number in self.sets[one])
+            for b in (self.kinds[number] for number in self.sets[other])
+        )
+
+    def _released(self, kind: int, until_ns: int, since_ns: int) -> bool:
+        since, until = self._spans[kind]
+        at = bisect_right(since, until_ns) - 1
+        return at >= 0 and until_ns <= until[at] <= since_ns
+
+    @cached_property
+    def _spans(self) -> list[tuple[list[int], list[int]]]:
+        """The begins and ends of the holds of each kind, by time."""
+        found: list[tuple[list[int], list[int]]] = [([], []) for _ in self.kinds]
+        for kind, hold in zip(self.kind, self.holds, strict=True):
+            found[kind][0].append(hold.since_ns)
+            found[kind][1].append(hold.until_ns)
+        return found
+
     def handed_on(self, used: Collection[tuple[int, int, bool]]) -> Edges:
         """From the end of a hold to the next one's begin, where something passed: one wrote under it what the other
         read under it, or both map the locked file, and what passes through memory is not seen.
@@ -132,8 +164,7 @@ class Locks:
         bursts, lives = self._order.m.table.bursts, self._order.lives
         mapped = bursts[((bursts["dir"] == WRITE) & (bursts["mapped_bytes"] > 0)).to_numpy(dtype=np.bool_)]
         names = map(raw, self._order.m.table.files["file"].to_numpy()[mapped["file"]])
-        files_mapped = [self._first.get(name, name) for name in names]
-        maps = set(zip(lives.process[mapped["who"]].tolist(), files_mapped, strict=True))
+        maps = set(zip(lives.process[mapped["who"]].tolist(), map(self.named, names), strict=True))
         rows = []
         for one, other in self._one_after_another():
             first, then = self.holds[one], self.holds[other]

@@ -53,3 +53,41 @@ def test_only_what_could_overlap_is_a_race(found):
     assert kinds["undeclared, but awaited"] == ("note", len(parsl_waits.AWAITED))
     abouts = [finding.about for finding in found.findings()]
     assert abouts.index("race") < abouts.index("order") < abouts.index("note")
+
+
+COUNTED = """
+import sys
+import parsl
+from parsl import Config, HighThroughputExecutor, ThreadPoolExecutor, python_app
+from parsl.providers import LocalProvider
+from tailrace.parsl import trace
+@python_app
+def count(locked):
+    import fcntl, os
+    file = os.open("count", os.O_RDWR)
+    if locked:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+    number = int(os.pread(file, 8, 0))
+    os.pwrite(file, b"%8d" % (number + 1), 0)
+    os.close(file)
+if __name__ == "__main__":
+    open("count", "w").write("%8d" % 0)
+    htex = HighThroughputExecutor(max_workers_per_node=1, provider=LocalProvider(init_blocks=1, max_blocks=1))
+    executor = htex if sys.argv[1] == "htex" else ThreadPoolExecutor(max_threads=1)
+    parsl.load(trace(Config(executors=[executor]), run_dir="run"))
+    for one in [count(sys.argv[2] == "locked") for _ in range(4)]:
+        one.result()
+    parsl.dfk().cleanup()
+"""
+
+
+@pytest.mark.parametrize(("executor", "lock"), [("threads", "locked"), ("threads", "not"), ("htex", "locked")])
+def test_a_lock_keeps_tasks_apart_that_one_worker_ran_by_chance(tmp_path, executor, lock):
+    (tmp_path / "counted.py").write_text(COUNTED)
+    command = [sys.executable, "counted.py", executor, lock]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "count").read_text() == "       4", "the truth"
+    findings = tailrace.open(tmp_path / "run").insights().findings()
+    races = {one.kind for one in findings if one.about in ("race", "order")}
+    assert races == set() if lock == "locked" else races > {"two writers", "undeclared dependency"}

@@ -63,18 +63,19 @@ def _words(found: Analyses, path: str, waits: list[LockWait], held: dict[int, in
 def _holders(found: Analyses, waits: list[LockWait]) -> dict[int, int]:
     """Of those that the longest waiter waited for: the actor, and for how long it had the lock meanwhile, ns. Exclusive
     locks count where there are any, and what the kernel named where no hold is known."""
-    inputs, top = found.inputs, waits[0]
-    identities = {raw(one.file) for one in waits}
+    inputs, top, locks = found.inputs, waits[0], found.waits.held
+    identities = {locks.named(raw(one.file)) for one in waits}
     place = top.path
+    # By the actor that the process was when it got the lock: a worker runs one task after the other.
     kinds: dict[bool, dict[int, list[tuple[int, int]]]] = {True: {}, False: {}}
-    for hold in found.waits.holds:
+    for hold in locks.holds:
         kind, name = hold.key
         if name in identities or (kind.startswith("name") and name.endswith(f":{place}")):
-            kinds[hold.exclusive].setdefault(hold.process, []).append((hold.since_ns, hold.until_ns))
-    for by_process in (kinds[True], kinds[False]):
+            actor = inputs.lives.at(hold.process, hold.since_ns)
+            kinds[hold.exclusive].setdefault(actor, []).append((hold.since_ns, hold.until_ns))
+    for by_actor in (kinds[True], kinds[False]):
         out: dict[int, int] = {}
-        for process, times in by_process.items():
-            actor = inputs.lives.last(process)
+        for actor, times in by_actor.items():
             if int(inputs.of_who[actor]) == top.task:
                 continue
             shared = intervals.intersect(intervals.united(np.array(times, dtype=np.int64)), top.times)
