@@ -279,12 +279,15 @@ class TestHealthy:
             found[late] = "metadata load" in kinds(story.run())
         assert found == {False: False, True: True}
 
-    def straggler(self, used: float | None, cpus: str) -> FakeRun:
+    def straggler(self, used: float | None, cpus: str, locked_ms: float = 0) -> FakeRun:
         """Five tasks at once, the last of which takes four times as long; each used as much of a processor."""
         story = Story()
         for pid, took in enumerate((10, 11, 10, 12, 40), 1):
             task(story, f"a{pid}", 0, took, writes=f"/a{pid}", pid=pid)
         task(story, "b", 41, 45, reads="/a1 /a2 /a3 /a4 /a5", pid=9, io=0.1)
+        if locked_ms:
+            lock = {"flags": stories.EXCLUSIVE, "holder": 1, **stories.READ_WRITE}
+            story.event("fcntl", "/db", at_ms=5, dur=round(locked_ms * MS), task="a5", stage="a", pid=5, **lock)
         return story.run(
             processes=processes(*((pid, 99, "/bin/a") for pid in (1, 2, 3, 4, 5, 9)), used_ms=used, cpus=cpus)
         )
@@ -293,6 +296,10 @@ class TestHealthy:
         assert "straggler" not in kinds(self.straggler(8, "0-1"))
         assert "straggler" in kinds(self.straggler(8, "0-7")), "there was a processor for each"
         assert "straggler" in kinds(self.straggler(None, "0-1")), "what it used is not known"
+
+    def test_a_task_that_waited_for_a_lock_is_no_straggler(self) -> None:
+        assert "straggler" in kinds(self.straggler(8, "0-7", locked_ms=2))
+        assert "straggler" not in kinds(self.straggler(8, "0-7", locked_ms=29))
 
     def test_a_task_that_was_ready_and_waited_is_no_straggler(self) -> None:
         """Whoever had the processor meanwhile: another program on the machine is not in the trace."""

@@ -12,6 +12,7 @@ from tailrace.analyzer.insights import whatif
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.critical import OWN_PARTS
 from tailrace.analyzer.insights.finding import EVIDENCE, LEAST, TIME, Match, Row, Rule, more
+from tailrace.analyzer.util import grouping
 from tailrace.analyzer.util.formatting import bytes_text, time_text
 from tailrace.analyzer.util.types import Bools
 
@@ -26,28 +27,42 @@ def find(found: Analyses) -> Iterator[Match]:
     rows: list[Row] = []
     tasks: set[int] = set()
     for address, pick in _servers(found).items():
-        waits = whatif.io_cover(inputs, pick).inside(task, low, high)
-        users = np.unique(task[waits > 0]).tolist()
+        waits = grouping.sums(task, whatif.io_cover(inputs, pick).inside(task, low, high), len(inputs.tasks))
+        users = np.flatnonzero(waits).tolist()
         if users:
-            top = int(task[int(waits.argmax())])
-            moved = int(bursts["bytes"].to_numpy()[pick].sum())
-            rows.append(Row(task=inputs.called(top), server=address, waited_ns=int(waits.sum()), bytes=moved, code=top))
+            top = int(waits.argmax())
+            mine = pick & (inputs.of_who[bursts["who"].to_numpy()] == top)
+            rows.append(
+                Row(
+                    task=inputs.called(top),
+                    server=address,
+                    waited_ns=int(waits.sum()),
+                    longest_ns=int(waits[top]),
+                    bytes=int(bursts["bytes"].to_numpy()[mine].sum()),
+                    tasks=len(users),
+                    code=top,
+                )
+            )
             tasks |= set(users)
     rows.sort(key=lambda row: -int(str(row["waited_ns"])))
     waited = min(sum(int(str(row["waited_ns"])) for row in rows), inputs.makespan_ns)
     if not rows or not LEAST.reached(waited, inputs.makespan_ns):
         return
-    first, took = rows[0], int(str(rows[0]["waited_ns"]))
+    first = rows[0]
+    several, most, every, got = (int(str(first[name])) for name in ("tasks", "longest_ns", "waited_ns", "bytes"))
+    others = (
+        f"; {several:,} {inputs.units} of the critical path waited {time_text(every)} for it" if several > 1 else ""
+    )
     yield Match(
-        title=f"{first['task']} waited {time_text(took)} for {first['server']}, a server outside"
-        f" of the run, and got {bytes_text(int(str(first['bytes'])))}{more(len(rows))}",
+        title=f"{first['task']} waited {time_text(most)} for {first['server']}, a server outside"
+        f" of the run, and got {bytes_text(got)}{others}{more(len(rows))}",
         names={"task": found.of_task(int(str(first["code"]))), "server": [f"*->{literal(str(first['server']))}"]},
         cost_ns=waited,
         estimate=True,
         count=len(rows),
         evidence=[{key: value for key, value in row.items() if key != "code"} for row in rows[:EVIDENCE]],
         tasks=tasks,
-        where=f"for {first['task']}",
+        where=f"from {first['server']}",
     )
 
 
@@ -84,5 +99,5 @@ RULE = Rule(
     query="tailrace query {run} {task} --where dir=r --path {server} --by path --agg sum:size --agg sum:dur",
     find=find,
     thresholds=(LEAST,),
-    change="data of the server fetched ahead",
+    change="data fetched ahead",
 )

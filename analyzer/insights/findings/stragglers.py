@@ -34,7 +34,10 @@ def find(found: Analyses) -> Iterator[Match]:
     tagged &= (np.bincount(stage[tagged], minlength=len(inputs.stages)) >= SIBLINGS.value)[stage]
     if not tagged.any():
         return
-    own = np.maximum(tasks["work_ns"].to_numpy() - found.processors.ready_of_task, 0)
+    locked = np.zeros(len(tasks), dtype=np.int64)
+    for wait in found.waits.locks:
+        locked[wait.task] += wait.waited_ns
+    own = np.maximum(tasks["work_ns"].to_numpy() - found.processors.ready_of_task - locked, 0)
     rows = tasks.assign(stage_code=stage, task=np.arange(len(tasks)), work_ns=own)[tagged]
     work = rows.groupby("stage_code")["work_ns"]
     median = work.transform("median")
