@@ -81,7 +81,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize(("executor", "lock"), [("threads", "locked"), ("threads", "not"), ("htex", "locked")])
+@pytest.mark.parametrize(("executor", "lock"), [("threads", "not"), ("htex", "locked")])
 def test_a_lock_keeps_tasks_apart_that_one_worker_ran_by_chance(tmp_path, executor, lock):
     (tmp_path / "counted.py").write_text(COUNTED)
     command = [sys.executable, "counted.py", executor, lock]

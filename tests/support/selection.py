@@ -51,6 +51,9 @@ _WORK_QUEUE = (
     "test_what_a_lost_workers_task_did_is_its_own_both_times",
 )
 LONG = {
+    "test_every_end_of_a_task_is_news[threads]": "runs the ends of tasks again, in threads",
+    "test_exactly_the_edges_between_processes_are_observed[threads]": "runs the workflow again, in threads",
+    "test_parsl_with_work_queue": "starts Work Queue's workers once more",
     "test_a_dry_run_makes_all_but_the_wheels": "makes a release's documents, as .ci/run does",
     "test_a_killed_worker_loses_and_doubles_no_run_of_a_store": "kills the workers of a cluster again and again",
     "test_a_part_that_expands_to_very_much_is_left_out_and_named[a text of 600 MB]": "makes and reads 600 MB",
