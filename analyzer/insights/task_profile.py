@@ -245,8 +245,8 @@ def _find(run: AnalyzedRun, inputs: Inputs, wanted: str) -> tuple[int | None, tu
     places = processes.names(inputs.tasks)
     for at, (workflow, task) in enumerate(outcomes.task_keys(inputs.tasks)):
         key = (workflow, task, -1 if task else at)
-        words = {inputs.name(at), inputs.called(at), places[at]}
-        words |= {task, f"{workflow}/{task}"} if task else set()
+        words = {inputs.name(at), inputs.called(at), places[at], f"{workflow}/{task or places[at]}"}
+        words |= {task} if task else set()
         for word in words:
             known.setdefault(word, {})[key] = at
     tasks = run.declared_tasks
@@ -256,7 +256,9 @@ def _find(run: AnalyzedRun, inputs: Inputs, wanted: str) -> tuple[int | None, tu
                 known.setdefault(word, {}).setdefault((workflow, task, -1), None)
     found = known.get(wanted, {})
     if len(found) > 1:
-        several = ", ".join(sorted(f"{workflow}/{task}" for workflow, task, _ in found)[:5])
+        # A process that got its workflow's tag on its way is one task before and another one after.
+        named = (f"{workflow}/{task or places[at]}" for workflow, task, at in found)
+        several = ", ".join(map(repr, sorted(named)[:5]))
         raise QueryError(f"{run.path}: there are {len(found)} tasks {wanted!r}: write {several}")
     if not found:
         from difflib import get_close_matches

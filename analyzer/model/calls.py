@@ -41,6 +41,8 @@ _COPIES = ("dup", "dup2", "dup3")
 _READS = ("read", "readv", "pread", "pread64", "preadv", "preadv2", "fread", "fread_unlocked")
 """What of a file returns less than was asked for at its end alone (read(2))."""
 _OPENS = tuple(name for name, bits in event_fold.MEANINGS["name"].items() if bits & _native.bits()["opens"])
+MAX_LOCKS = 2_000_000
+"""Calls on locks that are read to know which files are locked at all: a second or two."""
 USES = ("who", "file", "path", "what", "first_ns", "last_ns", "flags", "low", "count")
 _ACCESS = (*edge_table.BURST_KEY, "first_ns", "last_ns", *edge_table.BURST_SUMS, "fresh", "exact")
 
@@ -163,9 +165,10 @@ def events(
 
 
 def locked(run: AnalyzedRun, m: Model) -> pd.DataFrame:
-    """who, file (an identity): what each actor ever locked."""
+    """who, file (an identity): what each actor ever locked; nothing past `MAX_LOCKS`."""
     functions, mine = m.table.functions, np.zeros(len(m.who), dtype=np.bool_)
-    mine[functions["who"].to_numpy(dtype=np.int64)[functions["name"].isin(LOCKS).to_numpy()]] = True
+    locks = functions[functions["name"].isin(LOCKS).to_numpy()]
+    mine[locks["who"].to_numpy(dtype=np.int64)] = locks["calls"].sum() <= MAX_LOCKS
     none = grouping.frame({"who": np.zeros(0, dtype=np.int64), "file": np.zeros(0, dtype=object)})
     if not mine.any():
         return none

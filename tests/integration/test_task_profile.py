@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from pathlib import Path
 
@@ -109,6 +110,26 @@ def test_ids(work: Path) -> None:
     assert run.task("part 1") == run.task("1") == run.task("w/1")
     with pytest.raises(QueryError, match="there is no task 'part 9'; the nearest are 'part"):
         run.task("part 9")
+
+
+LATE_WORKFLOW = """
+import os
+from tailrace import context
+open("before", "w").write("x")
+with context.scope(workflow="w"):
+    open("inside", "w").write("x")
+print(os.getpid())
+"""
+
+
+def test_a_process_that_got_its_workflow_on_its_way_has_a_name_for_each_part(tmp_path: Path) -> None:
+    done = TracedCommand(tmp_path, tmp_path / "run")(sys.executable, "-c", LATE_WORKFLOW)
+    run, pid = tailrace.open(tmp_path / "run"), int(done.stdout)
+    host = socket.gethostname()
+    with pytest.raises(QueryError, match=f"there are 2 tasks .*: write '/{host}:{pid}', 'w/{host}:{pid}'"):
+        run.task(f"{host}:{pid}")
+    wrote = [run.task(f"{workflow}/{host}:{pid}").outputs[0].path for workflow in ("", "w")]
+    assert [Path(path).name for path in wrote] == ["before", "inside"]
 
 
 def test_the_command(work: Path) -> None:
