@@ -156,14 +156,16 @@ class TimeModel:
         """How the kernel's sums divide each thread row's time.
 
         Time in the kernel was in calls on data first of all, the rest outside of calls, as far as there is room. A
-        thread is ready in proportion: whenever it is runnable it may have to wait.
+        thread is ready in proportion: whenever it is runnable it may have to wait. So what has no room outside was in
+        calls as both, too: of a process that was killed it is not known how long it was in the kernel.
         """
         run, ready = self.accounts
         known, counted = np.isfinite(run), np.isfinite(ready)
         run, ready = np.where(known, run, 0.0), np.where(known & counted, ready, 0.0)
         data, waits = self._calls[:, :_DATA].sum(axis=1), self._calls[:, _DATA:].sum(axis=1)
         outside = np.maximum(self._lived - data - waits, 0.0)
-        free = np.minimum(run - np.minimum(run * self._system, data), outside)
+        inside = np.clip(run + ready - outside, 0.0, data) * _share(run, run + ready)
+        free = np.minimum(run - np.minimum(np.maximum(run * self._system, inside), data), outside)
         in_call = np.minimum(run - free, data)
         starved = np.minimum(ready * _share(free, run), outside - free)
         ready_in_call = np.minimum(ready - starved, data - in_call)

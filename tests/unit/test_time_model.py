@@ -61,6 +61,14 @@ def test_time_outside_of_calls_is_divided_by_the_account() -> None:
     assert whole_time(found) == pytest.approx(100, abs=0.01)
 
 
+def test_what_has_no_room_outside_of_calls_was_in_them_as_running_and_as_ready() -> None:
+    """Of a killed process nobody knows the time in the kernel: its reads are no wait for a processor."""
+    story = alone(name="read", cat="POSIX", dir="r", size=1, path="/f", file="f", ftype="reg")
+    found = parts(story, run_ns={1: 75}, ready_ns={1: 25}, ready_of_ns={1: 75})
+    assert found["read"] == pytest.approx(15, abs=0.1) and found[COMPUTING] == pytest.approx(60, abs=0.1)
+    assert found[READY] == pytest.approx(25, abs=0.1)
+
+
 def test_without_an_account_nothing_is_said_of_time_outside_of_calls() -> None:
     found = parts(alone())
     assert found[UNKNOWN] == pytest.approx(100, abs=0.1) and COMPUTING not in found
