@@ -39,7 +39,8 @@ MOST_BETWEEN = 0.8
 class Loop:
     """A task (position in `Inputs.tasks`) that looked at a path (""; nothing that is recorded) so many times and slept
     in between: times (n, 2). absent: the path was not there. maker: the task that made it, or the last thing in it,
-    before the loop ended, -1: nobody in the run, and when. connects: it is an address that refused connections."""
+    before the loop ended, -1: nobody in the run, and when. connects: it is an address that it tried to connect to.
+    gave_up: a last look, which no sleep followed, failed as well."""
 
     task: int
     path: str
@@ -49,6 +50,7 @@ class Loop:
     maker: int = -1
     made_ns: int = 0
     connects: bool = False
+    gave_up: bool = False
 
     @property
     def slept_ns(self) -> int:
@@ -84,9 +86,12 @@ def _longest_look(waits: Waits, task: int, slept: Ints) -> Loop | None:
     by_path = by_path[by_path["size"] >= TRIES].assign(slept=lambda each: each["max"] - each["min"])
     found = []
     for path in by_path["slept"].nlargest(MOST_PATHS).index:
-        if not (SYSTEM_PATHS.search(str(path)) or KERNEL_PATHS.match(str(path))):
-            loop = _look(task, rows[(rows["path"] == path).to_numpy()], (slept, asleep), least)
-            found += [] if loop is None else [loop]
+        looks = rows[(rows["path"] == path).to_numpy()]
+        tries = looks[(looks["name"] == CONNECT).to_numpy()]
+        # Whether a socket's file is there says nothing of who listens.
+        loop = _look(task, tries if len(tries) else looks, (slept, asleep), least)
+        if loop is not None and (loop.connects or not _of_the_machine(loop.path)):
+            found.append(loop)
     found.sort(key=lambda loop: (not loop.absent, -loop.slept_ns))
     for loop in found:
         low, high = int(loop.times[0, 0]), int(loop.times[-1, 1])
@@ -94,6 +99,12 @@ def _longest_look(waits: Waits, task: int, slept: Ints) -> Loop | None:
             maker, made = _maker(waits, task, loop.path, low, high, loop.absent)
             return replace(loop, maker=maker, made_ns=made)
     return None
+
+
+def _of_the_machine(path: str) -> bool:
+    """Whether a file at a path is the system's or the kernel's. A server's socket there (/run, /dev) is one to wait for
+    as any other, by who connects to it."""
+    return bool(SYSTEM_PATHS.search(path) or KERNEL_PATHS.match(path))
 
 
 def _look(task: int, rows: pd.DataFrame, sleeps: tuple[Ints, Cover], least: int) -> Loop | None:
@@ -109,10 +120,11 @@ def _look(task: int, rows: pd.DataFrame, sleeps: tuple[Ints, Cover], least: int)
     if len(looped) < TRIES or len(looped) < MOST_BETWEEN * (looped[-1] - looped[0] + 1):
         return None
     first, last = int(looped[0]), int(looped[-1])
-    absent = bool((rows["errno"].to_numpy()[first : last + 1] != 0).all())
+    failed = rows["errno"].to_numpy() != 0
+    absent, gave_up = bool(failed[first : last + 1].all()), bool(failed[last + 1 : last + 2].any())
     times = intervals.intersect(slept, np.array([[at[first], until[last]]], dtype=np.int64))
     connects = bool((rows["name"] == CONNECT).all())
-    return Loop(task, str(rows["path"].iat[0]), len(looped), times, absent, connects=connects)
+    return Loop(task, str(rows["path"].iat[0]), len(looped), times, absent, connects=connects, gave_up=gave_up)
 
 
 def _blind(waits: Waits, task: int, slept: Ints) -> Loop | None:

@@ -252,6 +252,21 @@ def sleep_loop(works: bool = False, times: int = 8) -> FakeRun:
     return story.run(processes=processes((1, 99, "/bin/use"), used_ms=1))
 
 
+def refused(at: str = "/run/d/d.sock") -> FakeRun:
+    """A task looks whether a server's socket is there, and tries nine times to connect to it, to no effect."""
+    story = Story()
+    where: dict[str, Any] = {"task": "use", "stage": "u", "pid": 1}
+    moment(story, 0, **where)
+    story.event("stat", at, at_ms=1, **where)
+    for number in range(9):
+        call: dict[str, Any] = {"ftype": "sock", "file": "0:8:5", "errno": 111, "ret": -1}
+        story.event("connect", f"unix:[5]->[?] {at}", at_ms=2 + 10 * number, **call, **where)
+        if number < 8:
+            asleep(story, 2.1 + 10 * number, 9.8, **where)
+    story.write("/out", 0, 100, at_ms=99, **where)
+    return story.run(processes=processes((1, 99, "/bin/use"), used_ms=1))
+
+
 def processor_waits(ready_ms: float = 75, tasks: int = 8) -> FakeRun:
     """Eight tasks that compute on two processors."""
     story = Story()

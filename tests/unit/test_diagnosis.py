@@ -361,6 +361,12 @@ class TestWaits:
         assert found.title == "use looked for /done 8 times and slept 78.4 ms in between; no task of the run made it"
         assert found.cost_ns == round(78.4 * MS)
 
+    @pytest.mark.parametrize("at", ["/run/d/d.sock", "/dev/log", "/w/d.sock"])
+    def test_who_tries_to_connect_again_and_again_is_told_the_address_wherever_it_is(self, at: str) -> None:
+        found = told(stories.refused(at), "sleep loop")
+        assert found.title == f"use tried to connect to {at} 9 times (refused) and slept 78.4 ms in between"
+        assert "Nobody listens" in found.advice
+
     def test_a_task_whose_other_process_goes_on_does_not_wait(self) -> None:
         story = stories.sleep_loop()
         where: dict[str, Any] = {"task": "use", "stage": "u", "pid": 2}

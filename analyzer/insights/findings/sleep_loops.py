@@ -10,6 +10,11 @@ from tailrace.analyzer.insights.polls import SLEEPS, Loop
 from tailrace.analyzer.util.formatting import time_text
 
 CALLS = Threshold(SLEEPS, "sleeps in a row")
+REFUSED = (
+    "Nobody listens there: start the server before, or tell the program not to use it; where the server is about to"
+    " come, let it tell when it is ready."
+)
+"""The advice where the loop is for a server that refuses."""
 
 
 def find(found: Analyses) -> Iterator[Match]:
@@ -24,6 +29,7 @@ def find(found: Analyses) -> Iterator[Match]:
     top = rows[0][1]
     yield Match(
         title=f"{_words(found, top)}{more(len(rows))}",
+        advice=REFUSED if top.connects and top.absent else "",
         names={"task": found.of_task(top.task)},
         cost_ns=cost,
         estimate=True,
@@ -42,7 +48,8 @@ def _words(found: Analyses, loop: Loop) -> str:
     if not loop.path:
         return f"{name} slept {times} in a row, {slept}, and looked at nothing that is recorded in between"
     if loop.connects:
-        return f"{name} tried to connect to {loop.path} {times} and slept {slept} in between"
+        tries = f"{loop.looks + loop.gave_up:,} times{' (refused)' if loop.absent else ''}"
+        return f"{name} tried to connect to {loop.path} {tries} and slept {slept} in between"
     if loop.absent:
         return f"{name} looked for {loop.path} {times} and slept {slept} in between; no task of the run made it"
     return f"{name} looked at {loop.path} {times} and slept {slept} in between"
