@@ -49,7 +49,7 @@ class Match:
     title: a sentence; names: what to put into the rule's query, a string as one literal name, a list as arguments;
     cost_ns, cost_bytes: 0 where not known; estimate: whether cost_ns is one; count: how many cases; evidence: rows of
     the analysis, those that cost most; query: a template in place of the rule's, where that one can't show the case;
-    advice: in place of the rule's, where that one is of no use;
+    advice, change: in place of the rule's, where that one is of no use;
     tasks: what it is drawn from (positions in `Inputs.tasks`); empty where it is not drawn from what tasks did;
     fault: something is wrong, whatever it costs: never small;
     where: what stands behind the rule's change in the verdict: "in sort"; "" where that says all.
@@ -64,6 +64,7 @@ class Match:
     evidence: Sequence[Row] = ()
     query: str = ""
     advice: str = ""
+    change: str = ""
     tasks: Collection[int] = ()
     fault: bool = False
     where: str = ""
@@ -173,7 +174,7 @@ class Rule:
             evidence=match.evidence,
             doubts=doubts,
             small=small,
-            change=self.change,
+            change=match.change or self.change,
             where=match.where,
         )
 

@@ -14,11 +14,55 @@ import numpy as np
 
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.util import intervals
-from tailrace.analyzer.util.types import Ints
+from tailrace.analyzer.util.formatting import count_text
+from tailrace.analyzer.util.types import Floats, Ints
 
 UNKNOWN = -1
 BUSY = 0.85
 """Of the time of all processors, from which on more work at a time can't be done."""
+LONG_NS = 250_000_000
+"""A process that was seen for less is taken to have one thread."""
+MOST_PROCESSES = 256
+"""Of a task, those that want most, that are looked at."""
+MOSTLY = 0.5
+"""Of its life, from which on a process that is on a processor or ready counts as one that wants a processor."""
+SEVERAL = 1.5
+"""Threads of a process on average that are on a processor or ready, from which on its threads are spoken of."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """How many processors were wanted from each time of a run to the next one: times, wants, processes (how many wanted
+    them)."""
+
+    times: Ints
+    wants: Floats
+    processes: Ints
+
+    @property
+    def most(self) -> float:
+        """The most that was wanted at a time."""
+        return float(self.wants.max(initial=0.0))
+
+    @cached_property
+    def _of(self) -> int:
+        """How many processes wanted the most."""
+        return int(self.processes[int(self.wants.argmax())]) if len(self.wants) else 0
+
+    @property
+    def threaded(self) -> bool:
+        """Whether it was several threads of each process that wanted the most."""
+        return self.most >= SEVERAL * max(self._of, 1)
+
+    @property
+    def words(self) -> str:
+        """What wanted the most: "up to 8 threads of 4 processes"."""
+        return f"up to {self.most:,.0f} threads of {count_text(self._of, 'process', 'es')}"
+
+    def crowded(self, least: float) -> Ints:
+        """When at least so many were wanted, (n, 2)."""
+        full = np.flatnonzero(self.wants[:-1] >= least)
+        return np.column_stack((self.times[full], self.times[full + 1]))
 
 
 @dataclass(frozen=True)
@@ -59,6 +103,46 @@ class Processors:
         np.minimum.at(low, process[works], task[works])
         np.maximum.at(high, process[works], task[works])
         return np.where(low == high, high, -1)
+
+    @cached_property
+    def own_share(self) -> float:
+        """The share of all processors' time that the run was on them, by the accounts of its processes."""
+        whole = self.inputs.makespan_ns * self.count
+        return min(int(np.maximum(self.ready_of, 0).sum()) / whole, 1.0) if whole > 0 else 0.0
+
+    @cached_property
+    def demand(self) -> Demand:
+        """How many processors the run wanted when: of each task that of its processes that wants most. The parts of a
+        pipeline wait for each other, so that they want no more than the busiest of them."""
+        wanted = self._wanted()
+        begun, over = (np.array([row[at] for row in wanted], dtype=np.int64) for at in (0, 1))
+        wants = np.array([row[2] for row in wanted], dtype=np.float64)
+        when, step = np.concatenate((over, begun)), np.concatenate((-wants, wants))
+        # One that waits for others most of its life, as the script does, wants none.
+        works = (wants >= MOSTLY).astype(np.int64)
+        order = np.lexsort((step, when))
+        return Demand(when[order], np.cumsum(step[order]), np.cumsum(np.concatenate((-works, works))[order]))
+
+    def _wanted(self) -> list[tuple[int, int, float]]:
+        task, lives = self.task_of_process, self.inputs.lives
+        span = lives.over - lives.begun
+        share = np.where(self.ready >= 0, self.ready + self.ready_of, 0) / np.maximum(span, 1)
+        # The account is of all its life, which began before its first event: of a moment's process mostly that.
+        share = np.where(span < LONG_NS, np.minimum(share, 1), share)
+        works = np.zeros(len(span), dtype=np.bool_)
+        works[lives.process[self.inputs.works[self.inputs.of_who]]] = True
+        by_task: dict[int, list[int]] = {}
+        for process in np.flatnonzero(works)[np.argsort(-share[works], kind="stable")].tolist():
+            by_task.setdefault(int(task[process]) if task[process] >= 0 else -1 - process, []).append(process)
+        out = []
+        for mine in by_task.values():
+            told_of = np.empty((0, 2), dtype=np.int64)
+            for process in mine[:MOST_PROCESSES]:
+                life = np.array([[lives.begun[process], lives.over[process]]], dtype=np.int64)
+                free = intervals.subtract(life, told_of)
+                out += [(low, high, float(share[process])) for low, high in free.tolist()]
+                told_of = intervals.united(told_of, life)
+        return out
 
     def used(self, rows: intervals.Intervals) -> float:
         """The share of all processors that was busy in a union of times (group 0), at most 1: that the run used, or

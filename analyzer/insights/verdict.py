@@ -103,11 +103,7 @@ def _bound(found: Analyses, findings: Findings, parts: Mapping[str, int]) -> str
         return f"{bound}. Most of the time is {words[first]}, {most / makespan:.0%}."
     shared = (COMPUTING, "ready", *(() if found.inputs.time.tells_ready else (ELSEWHERE,)))
     if first in shared and crowded:
-        bound = (
-            f"The processors bound it: {found.processors.count:,} for up to {_most_at_once(found):,}"
-            f" {found.inputs.units} at a time,"
-            f" all busy for {found.processors.used(_whole(found)):.0%} of {time_text(makespan)}"
-        )
+        bound = _processors(found)
         rest = [row for row in rest if row[0] not in shared]
     else:
         subject = words[first]
@@ -116,6 +112,18 @@ def _bound(found: Analyses, findings: Findings, parts: Mapping[str, int]) -> str
     if rest:
         bound += f"; next is {words[rest[0][0]]}, {rest[0][1] / makespan:.0%}{_place(found, *rest[0])}"
     return f"{bound}."
+
+
+def _processors(found: Analyses) -> str:
+    """How the processors bound a run that has more work at a time than there are."""
+    told = found.processors
+    known = bool((told.ready > 0).any())
+    at_once = f"up to {_most_at_once(found):,} {found.inputs.units}"
+    if known and told.demand.threaded:
+        at_once = told.demand.words
+    whose = f" ({told.own_share:.0%} with this run)" if known and told.own_share < BUSY else ""
+    busy = f"{told.used(_whole(found)):.0%} of {time_text(found.inputs.makespan_ns)}"
+    return f"The processors bound it: {told.count:,} for {at_once} at a time, all busy for {busy}{whose}"
 
 
 def _io_words(found: Analyses) -> str:

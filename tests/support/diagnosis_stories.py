@@ -267,12 +267,12 @@ def refused(at: str = "/run/d/d.sock") -> FakeRun:
     return story.run(processes=processes((1, 99, "/bin/use"), used_ms=1))
 
 
-def processor_waits(ready_ms: float = 75, tasks: int = 8) -> FakeRun:
+def processor_waits(ready_ms: float = 75, tasks: int = 8, lasts_ms: int = 100) -> FakeRun:
     """Eight tasks that compute on two processors."""
     story = Story()
     for pid in range(1, tasks + 1):
-        task(story, f"c{pid}", 0, 100, writes=f"/c{pid}", pid=pid)
-    table = processes(*((pid, 99, "/bin/c") for pid in range(1, tasks + 1)), used_ms=25)
-    for name, ms in (("run_ns", 25), ("ready_ns", ready_ms), ("ready_of_ns", 25)):
+        task(story, f"c{pid}", 0, lasts_ms, writes=f"/c{pid}", pid=pid)
+    table = processes(*((pid, 99, "/bin/c") for pid in range(1, tasks + 1)), used_ms=lasts_ms / 4)
+    for name, ms in (("run_ns", lasts_ms / 4), ("ready_ns", ready_ms), ("ready_of_ns", lasts_ms / 4)):
         table[name] = pd.array([round(ms * MS)] * len(table), dtype="Int64")
     return story.run(processes=table)

@@ -350,6 +350,23 @@ class TestWaits:
         assert found.title.startswith("wants waited 7") and f"for a lock on {path}, which has had for" in found.title
         assert 70 * MS <= found.cost_ns <= 80 * MS
 
+    def test_processes_of_many_threads_are_told_to_have_fewer(self) -> None:
+        run = stories.processor_waits(tasks=4, lasts_ms=1000, ready_ms=3750)
+        found = told(run, "waiting for a processor")
+        assert found.title == (
+            "the threads of c1 were ready and waited 3.75 s in sum for processors: up to 16 threads of 4 processes"
+            " wanted one at a time, and the run could use 2 (it was on them for 50% of the time)"
+        )
+        assert "OMP_NUM_THREADS" in found.advice and found.change == "fewer threads in each process"
+        text = insights(run).verdict.text
+        assert "2 for up to 16 threads of 4 processes at a time" in text and "fewer threads" in text
+        assert "all busy for 100% of 1.00 s (50% with this run)" in text
+
+    def test_processes_of_one_thread_each_are_told_of_more_processors(self) -> None:
+        run = stories.processor_waits(tasks=8, lasts_ms=1000, ready_ms=750)
+        assert told(run, "waiting for a processor").change == "more processors"
+        assert "threads" not in insights(run).verdict.text
+
     def test_a_run_without_waits_has_none(self) -> None:
         """Of an older trace: the same, but for the sleeps."""
         run = stories.lock_contention("tries")

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import EVIDENCE, LEAST, TIME, Match, Row, Rule, Threshold
 from tailrace.analyzer.insights.processors import BUSY
-from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import time_text
-from tailrace.analyzer.util.types import Ints
 
 MORE = Threshold(1.5, "times as much work at a time as processors")
-LONG_NS = 250_000_000
-"""A process that was seen for less is taken to have one thread."""
-MOST_PROCESSES = 256
-"""Of a task, those that want most, that are looked at."""
+FEWER = "fewer threads in each process"
+FEWER_THREADS = (
+    "Give each process fewer threads (OMP_NUM_THREADS, OPENBLAS_NUM_THREADS, MKL_NUM_THREADS): together no more than"
+    " there are processors, so one each where there are as many processes. Threads that spin while they wait for each"
+    " other use up processors, so that all of it takes less then; only after that do more processors help."
+)
+"""The advice where processes have several threads that want processors."""
 
 
 def find(found: Analyses) -> Iterator[Match]:
@@ -25,7 +24,8 @@ def find(found: Analyses) -> Iterator[Match]:
     inputs, told = found.inputs, found.processors
     if not told.count or not (told.ready > 0).any():
         return
-    most, crowded = _crowded(_wanted(found), MORE.value * told.count)
+    demand = told.demand
+    crowded = demand.crowded(MORE.value * told.count)
     on = found.waits.on_path(found.critical.path, dict.fromkeys(range(len(inputs.tasks)), crowded))
     rows: list[tuple[int, int, int]] = []
     for code, ns in on.items():
@@ -38,12 +38,19 @@ def find(found: Analyses) -> Iterator[Match]:
     if not LEAST.reached(cost, inputs.makespan_ns):
         return
     _, top, waited = rows[0]
-    share = min(int(np.maximum(told.ready_of, 0).sum()) / (inputs.makespan_ns * told.count), 1.0)
-    whose = "" if share >= BUSY else f" (the run had them for {share:.0%} of the time)"
+    whose = "" if told.own_share >= BUSY else f" (it was on them for {told.own_share:.0%} of the time)"
     row = inputs.tasks.iloc[top]
+    who, wait = inputs.called(top), time_text(waited)
+    if demand.threaded:
+        said = f"the threads of {who} were ready and waited {wait} in sum for processors: {demand.words} wanted one"
+        said = f"{said} at a time, and the run could use {told.count:,}{whose}"
+    else:
+        said = f"{who} was ready and waited {wait} for a processor: the run had work for up to {demand.most:,.0f} at a"
+        said = f"{said} time, and could use {told.count:,}{whose}"
     yield Match(
-        title=f"{inputs.called(top)} was ready and waited {time_text(waited)} for a processor: the run had work for up"
-        f" to {most:,.0f} at a time, and could use {told.count:,}{whose}",
+        title=said,
+        advice=FEWER_THREADS if demand.threaded else "",
+        change=FEWER if demand.threaded else "",
         names={"task": "/".join(filter(None, (str(row["workflow"]), str(row["task"])))) or inputs.name(top)},
         cost_ns=cost,
         estimate=True,
@@ -51,40 +58,6 @@ def find(found: Analyses) -> Iterator[Match]:
         evidence=[Row(task=inputs.called(code), ready_ns=ns) for _, code, ns in rows[:EVIDENCE]],
         tasks={code for _, code, _ in rows},
     )
-
-
-def _wanted(found: Analyses) -> list[tuple[int, int, float]]:
-    """When each task wanted how many processors: that of its processes that wants most. The parts of a pipeline wait
-    for each other, so that they want no more than the busiest of them."""
-    told, lives = found.processors, found.inputs.lives
-    task, span = told.task_of_process, lives.over - lives.begun
-    share = np.where(told.ready >= 0, told.ready + told.ready_of, 0) / np.maximum(span, 1)
-    # The account is of all its life, which began before its first event: of a moment's process mostly that.
-    share = np.where(span < LONG_NS, np.minimum(share, 1), share)
-    works = np.zeros(len(span), dtype=np.bool_)
-    works[lives.process[found.inputs.works[found.inputs.of_who]]] = True
-    by_task: dict[int, list[int]] = {}
-    for process in np.flatnonzero(works)[np.argsort(-share[works], kind="stable")].tolist():
-        by_task.setdefault(int(task[process]) if task[process] >= 0 else -1 - process, []).append(process)
-    out = []
-    for mine in by_task.values():
-        told_of = np.empty((0, 2), dtype=np.int64)
-        for process in mine[:MOST_PROCESSES]:
-            life = np.array([[lives.begun[process], lives.over[process]]], dtype=np.int64)
-            free = intervals.subtract(life, told_of)
-            out += [(low, high, float(share[process])) for low, high in free.tolist()]
-            told_of = intervals.united(told_of, life)
-    return out
-
-
-def _crowded(wanted: list[tuple[int, int, float]], least: float) -> tuple[float, Ints]:
-    """The most that was wanted at a time, and when it was at least so much, (n, 2)."""
-    begun, over, wants = (np.array(column) for column in zip(*wanted, strict=True))
-    when, step = np.concatenate((over, begun)).astype(np.int64), np.concatenate((-wants, wants))
-    order = np.lexsort((step, when))
-    when, now = when[order], np.cumsum(step[order])
-    full = np.flatnonzero(now[:-1] >= least)
-    return float(now.max(initial=0.0)), np.column_stack((when[full], when[full + 1]))
 
 
 RULE = Rule(
