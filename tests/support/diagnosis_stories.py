@@ -106,6 +106,31 @@ def half_written(closed: bool = False, signal: int = 9, anew: bool = False) -> F
     return story.run(processes=table[table["pid"].isin([1, 2] if not anew else [1, 2, 3])], command_ends=ends)
 
 
+def fell_silent(**how: bool) -> FakeRun:
+    """A writer (3) below a `timeout` (2) that a signal ends, which the shell (1) waits for until 20 ms; another task
+    reads what there is. goes_on: the writer acts until the end; exits: it ends by itself; unread: nobody reads the
+    file; between: there is one more process in between, which ends as the writer does; alive: the timeout ends by
+    itself."""
+    story = Story()
+    where: dict[str, Any] = {"task": "make", "stage": "m"}
+    for pid in (1, 2, 4, 3) if how.get("between") else (1, 2, 3):
+        moment(story, pid / 10 if pid != 4 else 0.25, pid=pid, **where)
+    story.create("/out", at_ms=1, pid=3, **where)
+    for at in (2, 30) if how.get("goes_on") else (2,):
+        story.write("/out", 0, 100_000, at_ms=at, pid=3, **where)
+    story.event("wait", at_ms=20, cat="PROCESS", dur=0, ret=2, pid=1, **where)
+    moment(story, 21, pid=1, **where)
+    if not how.get("unread"):
+        story.read("/out", 0, 100_000, at_ms=40, task="use", stage="u", pid=5)
+    tree = {1: 99, 2: 1, 3: 4 if how.get("between") else 2, 4: 2, 5: 99}
+    names = {1: "/bin/sh", 2: "/bin/timeout", 3: "/bin/make", 4: "/bin/env", 5: "/bin/use"}
+    pids = [pid for pid in tree if pid != 4 or how.get("between")]
+    table = processes(*((pid, tree[pid], names[pid]) for pid in pids), signal={} if how.get("alive") else {2: 9})
+    endless = [pid for pid in (2, 3, 4) if (pid != 2 or not how.get("alive")) and (pid != 3 or not how.get("exits"))]
+    table.loc[table["pid"].isin(endless), "exit"] = pd.NA
+    return story.run(processes=table)
+
+
 def failing_calls(errno: int = 22, calls: int = 100) -> FakeRun:
     """Reads of a file with O_DIRECT that are refused, and made again without it."""
     story = Story()

@@ -209,6 +209,19 @@ class TestHealthy:
     def test_a_file_that_was_closed_or_written_anew_is_whole(self, how: dict[str, Any]) -> None:
         assert "half-written output" not in kinds(stories.half_written(**how))
 
+    @pytest.mark.parametrize("how", [{}, {"between": True}])
+    def test_a_writer_that_stops_when_its_parent_is_killed_may_have_left_half_of_what_another_task_reads(
+        self, how: dict[str, bool]
+    ) -> None:
+        assert told(stories.fell_silent(**how), "half-written output").title == (
+            "make fell silent when timeout above it was killed by signal 9 (SIGKILL), while it wrote /out: the 97.7 KiB"
+            " that are there may be half of it, and use read it"
+        )
+
+    @pytest.mark.parametrize("how", ["goes_on", "exits", "unread", "alive"])
+    def test_a_process_that_goes_on_or_ends_or_whose_parent_does_is_not_cut_short(self, how: str) -> None:
+        assert "half-written output" not in kinds(stories.fell_silent(**{how: True}))
+
     @pytest.mark.parametrize("how", [{"errno": 11}, {"errno": 4}, {"calls": 99}])
     def test_calls_that_would_wait_or_few_that_fail(self, how: dict[str, int]) -> None:
         assert "failing calls" not in kinds(stories.failing_calls(**how))
