@@ -5,8 +5,8 @@
     empty           a dependency by a file over which no data passed to a task that ran, and did not fail. Without it
                     the consumer could have begun earlier: `saved_ns` is by how much the run's longest chain of tasks
                     would be shorter, `together_ns` the same for all such dependencies at once.
-    untouched       a declared input that the task never read, a declared output that it never wrote; not of a task that
-                    failed, which might have
+    untouched       a declared input that the task never read or ran, a declared output that it never wrote; not of a
+                    task that failed, which might have
 
 The chain is the longest path over declared dependencies, each task weighing its time from first to last event; gaps
 between tasks weigh nothing. So a saving is an upper bound with enough processors. Declared tasks without events weigh
@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table
+from tailrace.analyzer.edges.file_classes import SHARED_OBJECT
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import outcomes
 from tailrace.analyzer.util import csr
@@ -160,6 +161,9 @@ def untouched(inputs: Inputs) -> pd.DataFrame:
         wanted = wrote if row["direction"] == "w" else read
         # A folder is made, and others may fill it.
         if wanted or (row["direction"] == "w" and not folders.isdisjoint(codes)):
+            continue
+        # What the dynamic linker loads is in no trace.
+        if row["direction"] == "r" and SHARED_OBJECT.search(row["path"]):
             continue
         state = STATES[0]
         if read:

@@ -26,6 +26,7 @@ import pandas as pd
 from tailrace.analyzer.edges import (
     channels,
     clocks,
+    code_reads,
     copied_up,
     edge_table,
     file_classes,
@@ -173,11 +174,11 @@ def build(
     ahead = clocks.offsets(clocks.gaps(table)) if table.who["host"].nunique() > 1 else {}
     if ahead:
         table = identities.resolve(clocks.align(table, ahead))
-    bursts = versions.with_created(table)
-    unit_of_who, units = versions.units(table.who)
-    assigned = versions.assign(table, bursts)
     who = table.who.copy()
     programs = file_classes.programs(who, process_table)
+    bursts = code_reads.with_code(table, versions.with_created(table), programs, declared)
+    unit_of_who, units = versions.units(table.who)
+    assigned = versions.assign(table, bursts)
     who["exe"] = [p.exe for p in programs]
     who["pid_use"], who["pid_uses"] = processes.pid_uses(who)
     tagged = bool((who["stage"] != "").any())

@@ -3,14 +3,16 @@
 The workflow manager declares which task waited for which (docs/declared-dag.md); the trace shows which task read whose
 bytes. Each pair (producer, consumer) gets one status:
 
-    observed        the consumer read bytes that the producer wrote; possibly through untagged processes (a staging
-                    copy), or from or to the tasks inside one of them (of a join app, of an instance)
+    observed        the consumer read bytes that the producer wrote, or ran a program of its (0 bytes); possibly through
+                    untagged processes (a staging copy), or from or to the tasks inside one of them (of a join app, of
+                    an instance)
     value only      a future was passed between them, but no bytes of a traced file
     order only      the manager passes no values (Flux: `afterok`, `afterany`, ...), and no bytes of a traced file
                     passed
     not observed    a file was declared between them, and the consumer read none of the producer's bytes
-    untraced        a file was declared between them, and one of the two has no events: it was not traced, its result
-                    was known, or it never ran
+    untraced        a file was declared between them, and its use is in no trace: one of the two has no events (it was
+                    not traced, its result was known, or it never ran), or the file is a shared object, which the
+                    dynamic linker reads
     undeclared      bytes passed, and no dependency was declared, also none between tasks around them
 
 What orders the two of an undeclared pair is its `order` (order.py): with "none" it is a race. Bytes of a file that both
@@ -30,6 +32,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges.edge_table import WRITE
+from tailrace.analyzer.edges.file_classes import SHARED_OBJECT
 from tailrace.analyzer.edges.identities import raw
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model import calls, dataflow
@@ -117,8 +120,8 @@ def compare_declared(run: AnalyzedRun, model: dataflow.Model | None = None) -> p
         through = _named([m.task_name(*end) for end in ends])
         if not files:
             through = _carrier(carriers, *([end, *inner.get(end, ())] for end in pair))
-        blind = any(traced.isdisjoint((end, *inner.get(end, ()))) for end in pair)
-        status = "observed" if files or through else _unseen(via, blind)
+        blind = any(traced.isdisjoint((end, *inner.get(end, ()))) for end in pair) or SHARED_OBJECT.search(path)
+        status = "observed" if files or through else _unseen(via, bool(blind))
         rows.append((*pair[0], pair[1][1], via, path, status, through, moved, files, DECLARED, pair[1][0]))
     out = pd.DataFrame(rows, columns=[c for c in COLUMNS if not c.endswith("_stage")])
     stages = dict(zip(zip(tasks["workflow"], tasks["task"], strict=True), tasks["stage"], strict=True))
@@ -140,7 +143,7 @@ def worst_first(table: pd.DataFrame) -> pd.DataFrame:
 
 def _unseen(via: str, blind: bool) -> str:
     """The status of a dependency for which no bytes passed. A `via` that is neither file nor future is an order; blind:
-    one of its ends has no events."""
+    no use of its file could be recorded."""
     ways = via.split("+")
     if "file" in ways:
         return "untraced" if blind else "not observed"

@@ -12,10 +12,10 @@ from tailrace.analyzer.model import order as orders
 MAIN, COPY = 50, 60
 
 
-def status(story: Story, managers: set[tuple[str, int]] | None = None) -> tuple[str, str]:
+def status(story: Story, managers: set[tuple[str, int]] | None = None, path: str | None = None) -> tuple[str, str]:
     """(status, program and pid through which) of the dependency of `use` on `make`."""
     tasks = pd.DataFrame({"workflow": "w", "stage": "s", "task": task, "parent": None} for task in ("make", "use"))
-    deps = pd.DataFrame([{"workflow": "w", "task": "use", "dep": "make", "via": "file", "path": None}])
+    deps = pd.DataFrame([{"workflow": "w", "task": "use", "dep": "make", "via": "file", "path": path}])
     run = story.run(declared_tasks=tasks, declared_deps=deps, manager_processes=managers or set())
     (row,) = declared_vs_observed.compare_declared(run).itertuples()
     return row.status, row.through
@@ -85,6 +85,21 @@ def test_a_file_passed_on_by_the_manager_is_data() -> None:
     story.write("/copy", pid=MAIN)
     story.read("/copy", task="use")
     assert status(story, {("n1", MAIN)}) == ("observed", "process n1:50")
+
+
+@pytest.mark.parametrize(("exe", "expected"), [("/made", "observed"), ("/usr/bin/cat", "not observed")])
+def test_a_program_that_the_consumer_runs_passes_its_dependency(exe: str, expected: str) -> None:
+    story = made(Story())
+    story.process(7, exe)
+    story.event("start", cat="PROCESS", task="use", pid=7)
+    assert status(story)[0] == expected
+
+
+def test_a_dependency_by_a_shared_object_is_never_told_to_be_unused() -> None:
+    """The dynamic linker's reads are in no trace."""
+    story = made(Story())
+    story.event("start", cat="PROCESS", task="use", pid=7)
+    assert [status(story, path=path)[0] for path in ("/made", "/libmade.so")] == ["not observed", "untraced"]
 
 
 MS = 1_000_000

@@ -95,6 +95,26 @@ class TestDeclared:
         d = of(story, **declared(("make", "use", "file"), files=files)).declared
         assert d.untouched.to_dict("records") == []
 
+    @pytest.mark.parametrize(
+        ("exe", "argv", "input_file"),
+        [
+            ("/w/prog", '["./prog"]', "/w/prog"),
+            ("/usr/bin/python3", '["python3", "-u", "/w/step.py"]', "/w/step.py"),
+            ("/usr/bin/python3", '["python3", "-c", "0"]', "/w/unit.py"),
+            ("/usr/bin/cat", '["cat"]', "/w/libunit.so.1"),
+        ],
+    )
+    def test_code_that_a_task_runs_is_an_input_that_it_used(self, exe: str, argv: str, input_file: str) -> None:
+        """A program, a script, a source whose cache was read; what the dynamic linker reads is in no trace."""
+        story = Story()
+        task(story, "make", 0, 10, writes=input_file)
+        story.process(2, exe, argv)
+        task(story, "use", 20, 30, reads="/w/__pycache__/unit.cpython-311.pyc", pid=2)
+        task(story, "later", 40, 50, reads="/other", pid=3)
+        files = (("use", "r", input_file), ("later", "r", "/w/prog"))
+        d = of(story, **declared(("make", "use", "file"), ("make", "later", "file"), files=files)).declared
+        assert d.untouched[["task", "path"]].to_numpy().tolist() == [["later", "/w/prog"]]
+
     def test_a_declared_folder_is_the_files_below_it(self) -> None:
         story = Story()
         story.write("/d/x", 0, 100, task="make", at_ms=0)
