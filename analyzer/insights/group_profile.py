@@ -34,8 +34,8 @@ class GroupProfile:
     """Times are ns since the epoch, spans ns.
 
     tasks, processes: how many; statuses: the managers' words for how its tasks ended, with their number; retried: tasks
-    of several tries. spent_ns: `time_model.STATES`, which
-    add up to the time from begin to end. files: the most moved, as path, read_bytes,
+    of several tries. spent_ns: `time_model.STATES` and `ABSENT`,
+    which add up to the time from begin to end. files: the most moved, as path, read_bytes,
     written_bytes. sources, targets: stages (of a stage) whose data it read and that read its data, with bytes.
     accesses: as `Accesses.to_json`; others: of a rank or host, time_ns and bytes of each. facts: of a host.
     """
@@ -124,7 +124,7 @@ def _statuses(run: AnalyzedRun, inputs: Inputs, tasks: Ints) -> tuple[dict[str, 
 def _times(inputs: Inputs, mine: Bools, begin: int, end: int) -> dict[str, int]:
     zero, low, high = (np.array([at], dtype=np.int64) for at in (0, begin, end))
     spent = inputs.time.states(np.where(mine, 0, -1)).inside(zero, low, high)
-    row = time_model.filled(spent, high - low).iloc[0]
+    row = time_model.filled(spent, high - low, time_model.ABSENT).iloc[0]
     return {str(name): int(ns) for name, ns in row.items()}
 
 

@@ -99,8 +99,8 @@ class Difference:
 class TaskProfile:
     """A task. Times are ns since the epoch, spans ns; None where unknown.
 
-    status: the manager's word, or None; waits: columns of `waits.TIMES`; spent_ns: `time_model.STATES`, which
-    add up to the time between its first and last call; calls: by `edge_table.CALLS`.
+    status: the manager's word, or None; waits: columns of `waits.TIMES`; spent_ns: `time_model.STATES` and
+    `ABSENT`, which add up to the time between its first and last call; calls: by `edge_table.CALLS`.
     arguments: those that its manager declared, as text by name.
     requested: what it asked its manager for, of `requests.RESOURCES`; cores_used: processor time by the time between
     its first and last call, None where a process of it also ran other tasks.
@@ -206,7 +206,7 @@ def task_profile(run: AnalyzedRun, task: str) -> TaskProfile:
         name=inputs.called(code),
         begin_ns=int(row["start_ns"]),
         end_ns=int(row["end_ns"]),
-        spent_ns={name: int(seen[name]) for name in time_model.STATES},
+        spent_ns={name: int(seen[name]) for name in (*time_model.STATES, time_model.ABSENT)},
         calls={kind: int(own["calls"][own["kind"] == at].sum()) for at, kind in enumerate(edge_table.CALLS)},
         failed_calls=int(own["failed"].sum()),
         read_bytes=int(own["read_bytes"].sum()),
@@ -334,7 +334,7 @@ def _figures(inputs: Inputs) -> pd.DataFrame:
     count = len(inputs.tasks)
     start, end = (inputs.tasks[name].to_numpy(dtype=np.int64) for name in ("start_ns", "end_ns"))
     spent = inputs.spent.inside(np.arange(count, dtype=np.int64), start, end)
-    out: pd.DataFrame = time_model.filled(spent, end - start)
+    out: pd.DataFrame = time_model.filled(spent, end - start, time_model.ABSENT)
     out["duration"] = end - start
     counts = inputs.m.table.counts
     of = inputs.of_who[counts["who"].to_numpy()]
@@ -357,7 +357,7 @@ def differences(figures: pd.DataFrame, task: int, siblings: Ints) -> list[Differ
         median = float(np.median(others))
         spread = _NORMAL * float(np.median(np.abs(others - median)))
         far = abs(value - median) / spread if spread else float("inf")
-        least = max(LEAST_SHARE * median, LEAST_OF_TIME * duration if name in time_model.STATES else 0.0)
+        least = max(LEAST_SHARE * median, LEAST_OF_TIME * duration if name in time_model.WORDS else 0.0)
         if value != median and far > FAR and abs(value - median) >= least and value + median > 0:
             found.append(Difference(str(name), value, median, min(far, 1e9)))
     share = {d.figure: abs(d.value - d.median) / max(d.value, d.median) for d in found}

@@ -60,6 +60,8 @@ STATES = (
     *edge_table.KINDS[_INNER:],
 )
 """The parts of time, in the order in which they count where the processes of a group are in several."""
+ABSENT = "absent"
+"""Between the lives of a group's threads: no state, but a part of the time from its first event to its last."""
 WORDS = {
     "read": "reading files",
     "write": "writing files",
@@ -77,8 +79,9 @@ WORDS = {
     "signal": "waiting for signals",
     "child": "waiting for other processes",
     ELSEWHERE: "waiting outside of recorded calls",
+    ABSENT: "while none of its traced processes ran",
 }
-"""`STATES` as reports name them."""
+"""`STATES` and `ABSENT` as reports name them."""
 _MOST_UNTOLD = 0.1
 """Of a sum over threads: without more than that it is not known."""
 _READING = 0.01
@@ -239,12 +242,17 @@ class Spans:
         return np.asarray(whole - np.where(at > begin, np.rint(rows.weight[last] * over), 0).astype(np.int64))
 
 
-def filled(spent: pd.DataFrame, length: Ints) -> pd.DataFrame:
-    """The states of pieces of time (`Spans.inside`), as long as these are. While no thread of a group lived, which is
-    after its last call or between two of its processes, it is not known what it did; what is too much is cut off."""
-    rest = length - spent.sum(axis=1).to_numpy()
-    spent = spent.assign(**{UNKNOWN: spent[UNKNOWN] + np.maximum(rest, 0)})
-    over = np.maximum(-rest, 0)
+def filled(spent: pd.DataFrame, length: Ints, rest: str = UNKNOWN) -> pd.DataFrame:
+    """The states of pieces of time (`Spans.inside`), as long as these are; what is too much is cut off.
+
+    Args:
+        rest: what the time counts as in which no thread of a group lived. `UNKNOWN`: its manager says that the task ran
+            then, in processes that were not traced or after its last call. `ABSENT`: nothing but its events says when
+            it ran; the tasks of a stage may be far from each other.
+    """
+    left = length - spent.sum(axis=1).to_numpy()
+    spent = spent.assign(**{rest: spent.get(rest, 0) + np.maximum(left, 0)})
+    over = np.maximum(-left, 0)
     for name in reversed(STATES):
         less = np.minimum(spent[name].to_numpy(), over)
         spent[name] -= less

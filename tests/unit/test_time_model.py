@@ -14,8 +14,9 @@ from support.flowcase import MS, T0_NS, Story
 from support.task_stories import moment
 from tailrace import _native
 from tailrace.analyzer.edges import edge_table
+from tailrace.analyzer.insights.group_profile import group_profile
 from tailrace.analyzer.model import dataflow
-from tailrace.analyzer.model.time_model import COMPUTING, ELSEWHERE, READY, STATES, UNKNOWN, TimeModel, filled
+from tailrace.analyzer.model.time_model import ABSENT, COMPUTING, ELSEWHERE, READY, STATES, UNKNOWN, TimeModel, filled
 from tailrace.analyzer.util import intervals
 
 KINDS = len(edge_table.KINDS)
@@ -201,6 +202,17 @@ def test_pieces_are_filled_or_cut_to_their_length(states: list[int], length: int
     assert int(row.sum()) == length and (row >= 0).all()
     known = [int(ms) for name, ms in row.items() if name != UNKNOWN]
     assert length < sum(states) or known == [ms for name, ms in zip(STATES, states, strict=True) if name != UNKNOWN]
+
+
+def test_time_between_the_tasks_of_a_stage_is_spent_on_nothing() -> None:
+    """Two tasks of 100 ms, which compute all the time, 800 ms from each other."""
+    story = Story()
+    for pid, begin in ((1, 0), (2, 900)):
+        for at in (begin, begin + 100):
+            moment(story, at, pid=pid, stage="s", task=f"t{pid}")
+    spent = group_profile(story.run(processes=accounts(run_ns={1: 100, 2: 100})), "stage", "s").spent_ns
+    assert spent[ABSENT] == pytest.approx(800 * MS, rel=0.01) and spent[UNKNOWN] <= len(STATES)
+    assert spent[COMPUTING] == pytest.approx(200 * MS, rel=0.01) and sum(spent.values()) == 1000 * MS
 
 
 def test_a_piece_has_its_share_of_a_span() -> None:
