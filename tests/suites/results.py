@@ -157,8 +157,8 @@ def environment() -> dict[str, str]:
 
 
 def run_words(words: Sequence[str], where: Path, settings: Mapping[str, str], output: Path, timeout_s: float) -> str:
-    """Runs a command in a session of its own, its output in a file; how it ended. Its group is killed if it
-    isn't over in time."""
+    """Runs a command in a session of its own, its output in a file; how it ended. Its group is killed if it isn't over
+    in time, or if we are interrupted."""
     with (
         output.open("w") as log,
         subprocess.Popen(
@@ -170,5 +170,9 @@ def run_words(words: Sequence[str], where: Path, settings: Mapping[str, str], ou
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             return f"not over after {timeout_s:g} s"
+        except KeyboardInterrupt:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
     # As `tailrace run` and a shell say it.
     return f"exit code {code if code >= 0 else 128 - code}"

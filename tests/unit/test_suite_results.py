@@ -1,5 +1,7 @@
 """What the scripts in tests/suites call a difference: tests/suites/results.py."""
 
+import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -52,3 +54,15 @@ def test_a_command_ended_by_a_signal_and_one_that_is_not_over_are_told_apart(tmp
 
     assert end("import os; os.kill(os.getpid(), 11)") == "exit code 139"
     assert end("import time; time.sleep(60)", 0.5) == "not over after 0.5 s"
+
+
+def test_a_command_does_not_outlive_an_interrupt(tmp_path: Path) -> None:
+    code = "import os, time; print(os.getpid(), flush=True); os.kill(os.getppid(), 2); time.sleep(60)"
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_words([sys.executable, "-c", code], tmp_path, environment(), tmp_path / "output", 60)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "output").read_text()), 0)
