@@ -368,7 +368,7 @@ def rounds(runs: dict[str, Path], numbers: range, place: Path) -> Found:
         copy = _copy(run, place)
         wholes[name], said = answers(copy)
         assert name == "foreign" or not said, f"the run {name} is itself incomplete"
-        shutil.rmtree(copy)
+        _remove(copy)
     ours = [name for name in runs if name != "foreign"]
     found = []
     for number in numbers:
@@ -379,9 +379,14 @@ def rounds(runs: dict[str, Path], numbers: range, place: Path) -> Found:
             tailrace.open(copy).edges()  # so that only the damage makes it stale
         kind(copy, rng)
         found.append((kind.__name__, *outcome(copy, wholes[name]), number))
-        shutil.rmtree(copy)
-        shutil.rmtree(os.environ["XDG_CACHE_HOME"], ignore_errors=True)
+        _remove(copy)
     return found
+
+
+def _remove(copy: Path) -> None:
+    """The copy, and what it was converted into: the next copy has another conversion, which is to be the only one."""
+    shutil.rmtree(copy)
+    shutil.rmtree(os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
 
 def _copy(run: Path, place: Path) -> Path:
