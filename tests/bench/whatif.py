@@ -1,17 +1,14 @@
-"""How far the estimates of `tailrace whatif` are from reruns of real workflows.
+"""How far what tailrace says could be gained is from what is gained: remedies applied to real workflows.
 
-    python tests/bench/whatif.py [--rounds N] [--only CASE ...] [--json FILE]
+    remedies/NAME.sh --as_is.sh, traced--> finding's cost, or `tailrace whatif`  --> stated gain
+                     --as_is.sh, remedied.sh, untraced, in turns--> seconds      --> measured gain
 
-    run the workflow as it is --whatif--> estimate
-    run it with the change    ----------> truth            error = (estimate - truth) / truth
+    python tests/bench/whatif.py [--rounds N] [--only CASE ...] [--keep DIR] [--json FILE]
 
-workers    Montage under Parsl, one worker and two: each is estimated from the other
-tier       a workflow of sorts and sums whose inputs lie on a slow tier (slow_reads.c), and again without: from the slow
-           run, with the speed that the fast one measured
-beside     the same workflow with the declared order of two independent stages, and without it
-
-The makespans are those of the traced runs. A rerun differs from a run by chance, too: the spread of the truth over the
-rounds stands beside the error.
+A finding states an estimate with an interval, or a bound ("at most"), `tailrace whatif` an estimate with an interval. A
+stated gain is *inside* where the median of the measured ones is in it; the times of two runs of the same differ by
+chance, so it may miss by the noise: 1.48 times the median deviation of the pairs' gains from their median. An error is
+that of the estimate, or of the bound, over the measured gain.
 """
 
 from __future__ import annotations
@@ -19,152 +16,207 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import tailrace
 
-HERE = Path(__file__).resolve().parent
-MONTAGE = HERE.parents[1] / "workflows" / "montage" / "workflow.py"
-RATE = 4_000_000
-PARTS = 6
-
-STEPS = """
-import json, os, subprocess, sys, time
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-run, barrier = Path(sys.argv[1]), sys.argv[2] == "barrier"
-(run / "declared").mkdir(exist_ok=True)
-log = (run / "declared" / "script.jsonl").open("a")
-def say(**line):
-    print(json.dumps({"workflow": "w", **line}), file=log, flush=True)
-def job(stage, number, command, before=()):
-    deps = [{"task": one, "via": "afterok"} for one in before]
-    say(type="task", stage=stage, task=f"{stage}-{number}", kind="bash", name=stage, deps=deps, inputs=[], outputs=[],
-        t_submit_ns=submitted)
-    return stage, number, command
-def done(one):
-    stage, number, command = one
-    tags = f"stage={stage},task={stage}-{number},workflow=w"
-    subprocess.run(["sh", "-c", command], env={**os.environ, "TAILRACE_TAGS": tags}, check=True)
-    say(type="end", task=f"{stage}-{number}", t_end_ns=time.time_ns(), status="done", tries=1)
-parts = range(6)
-submitted = time.time_ns()
-sorts = [job("sort", n, f"sort in/{n} > sorted-{n}") for n in parts]
-sums = [job("sum", n, f"cat in/{n} in/{n} | md5sum > sum-{n}", [f"sort-{i}" for i in parts] if barrier else ())
-        for n in parts]
-last = job("merge", 0, "sort -m sorted-* > all", [f"sort-{i}" for i in parts])
-with ThreadPoolExecutor(3) as pool:
-    if barrier:
-        list(pool.map(done, sorts))
-        list(pool.map(done, sums))
-    else:
-        list(pool.map(done, [*sorts, *sums]))
-done(last)
-"""
+ROOM = Path(__file__).resolve().parent / "remedies"
+ADAPTER = Path(__file__).resolve().parents[2] / "adapters" / "make" / "tailrace.mk"
+LIMIT_S = 120
 
 
-def montage(folder: Path, workers: int) -> Path:
-    """A run of Montage."""
-    words = [sys.executable, MONTAGE, folder, "--workers", str(workers)]
-    subprocess.run(words, check=True, capture_output=True)
-    return folder / "run"
+@dataclass(frozen=True)
+class Case:
+    """name: of the workflow; question: the kind of the finding, or what `tailrace whatif` is asked."""
+
+    name: str
+    remedy: str
+    question: str | dict[str, Any]
 
 
-def steps(folder: Path, slow: Path | None = None, barrier: bool = False) -> Path:
-    """A run of the workflow of sorts and sums."""
-    (folder / "in").mkdir(parents=True)
-    for number in range(PARTS):
-        lines = (f"{(line * 7919 + number) % 1000003:07d}\n" for line in range(60_000))
-        (folder / "in" / str(number)).write_text("".join(lines))
-    extra = {"SLOW_DIR": f"{folder}/in/", "SLOW_RATE": str(RATE), "LD_PRELOAD": str(slow)} if slow else {}
-    words = ["tailrace", "run", "-o", folder / "run", "--", sys.executable, "-c", STEPS, folder / "run"]
-    order = "barrier" if barrier else "free"
-    subprocess.run([*words, order], cwd=folder, check=True, capture_output=True, env={**os.environ, **extra})
-    return folder / "run"
+CASES = (
+    Case("small_writes", "a buffer for small writes", "small calls"),
+    Case("dd_blocks", "dd by 1 MiB, not by 16 B", "small calls"),
+    Case("pipe_buffer", "a buffer for small writes to a pipe", "small pipe writes"),
+    Case("flushes", "one fsync, not 8,000", "many flushes"),
+    Case("transactions", "one transaction, not 2,500", "many flushes"),
+    Case("lookups_in_sqlite", "one transaction, not 100,000 that read", "metadata load"),
+    Case("stat_once", "stat once, not 200 times", "metadata load"),
+    Case("look_in_one_place", "the right folder first, not last", "failing calls"),
+    Case("chunk_cache", "an HDF5 chunk cache that holds the chunks", "read amplification"),
+    Case("aligned_selection", "an HDF5 chunk's columns at once", "read amplification"),
+    Case("read_once", "read once, not thirty times", "repeated reads"),
+    Case("links", "a link in place of a copy", "file copies"),
+    Case("expand_once", "expand once, not in six tasks", "expanded again and again"),
+    Case("import_once", "one Python for 24", "repeated start-ups"),
+    Case("one_process", "one awk for 2,400 processes", "short processes"),
+    Case("long_one_first", "the long task first", "straggler"),
+    Case("split_the_serial_one", "a serial task in two", "serial stage"),
+    Case("shorter_lock", "compute before the lock", "lock contention"),
+    Case("shorter_transaction", "fetch before the transaction", "lock contention"),
+    Case("wait_for_the_file", "begin when the file is there, not a sleep loop", "polling"),
+    Case("give_up_sooner", "3 tries, not 20", "sleep loop"),
+    Case("pipe", "a FIFO in place of a file", {"together": "gen,use"}),
+    Case("fast_tier", "inputs in memory, not at 4 MB/s", {"tier": "*/in/*=2GB/s"}),
+    Case("make_two_at_a_time", "make -j2, not -j1", {"workers": 2}),
+    Case("make_downloads", "make -j4, not -j2", {"workers": 4}),
+    Case("order_without_data", "no order that no data needs", {"drop": "declared edges without data"}),
+    Case("parsl_threads", "two Parsl threads, not one", {"workers": 2}),
+)
 
 
-def built(folder: Path) -> Path:
-    """The slow tier's library."""
-    library = folder / "slow_reads.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", library, HERE / "slow_reads.c", "-ldl"], check=True)
-    return library
+@dataclass(frozen=True)
+class Stated:
+    """What tailrace says of a run as it is, s: the gain is from low to high; estimate: None for a bound. No number at
+    all: high is None."""
+
+    low: float
+    high: float | None
+    estimate: float | None = None
 
 
-def compared(case: str, before: Path, after: Path, **questions: Any) -> dict[str, Any]:
-    """A row: the estimate from one run, and the other run's makespan."""
-    estimate = tailrace.open(before).whatif(**questions)
-    truth = tailrace.open(after).insights().inputs.makespan_ns
-    return {
-        "case": case,
-        "before_s": estimate.makespan_ns / 1e9,
-        "estimate_s": estimate.estimate_ns / 1e9,
-        "truth_s": truth / 1e9,
-        "error": (estimate.estimate_ns - truth) / truth,
-        "inside": estimate.low_ns <= truth <= estimate.high_ns,
-    }
+def stated(question: str | dict[str, Any], run: Path) -> Stated:
+    """The gain that a run's finding, or `whatif`, states."""
+    opened = tailrace.open(run)
+    if isinstance(question, str):
+        found = next((one for one in opened.findings() if one.kind == question and one.cost_ns), None)
+        if found is None:
+            return Stated(0, None)
+        return Stated(found.least_ns / 1e9, found.most_ns / 1e9, None if found.is_bound else found.cost_ns / 1e9)
+    told = opened.whatif(**question)
+    whole = told.makespan_ns
+    low, high, estimate = ((whole - ns) / 1e9 for ns in (told.high_ns, told.low_ns, told.estimate_ns))
+    return Stated(low, high, estimate)
 
 
-def workers(folder: Path) -> Iterator[dict[str, Any]]:
-    """One worker and two, each from the other."""
-    one, two = montage(folder / "one", 1), montage(folder / "two", 2)
-    yield compared("Montage: 2 workers, from 1", one, two, workers=2)
-    yield compared("Montage: 1 worker, from 2", two, one, workers=1)
+def run(made: Path, script: str, traced: Path | None = None) -> float:
+    """Runs a script in a copy of what a workflow needs, and returns the seconds that it took."""
+    with tempfile.TemporaryDirectory(prefix="remedies-") as folder:
+        place = Path(folder) / "workflow"
+        shutil.copytree(made, place, symlinks=True)
+        env = {name: value for name, value in os.environ.items() if not name.startswith("TAILRACE_")}
+        words = ["bash", script]
+        if traced is not None:
+            shutil.rmtree(traced, ignore_errors=True)
+            words = ["tailrace", "run", "-q", "-o", str(traced), "--", *words]
+            env |= {"ADAPTER": str(ADAPTER), "TRACED": "1"}
+        begin = time.monotonic()
+        how: dict[str, Any] = {"cwd": place, "env": env, "capture_output": True, "text": True, "timeout": LIMIT_S}
+        done = subprocess.run(words, check=False, **how)
+        took = time.monotonic() - begin
+        if done.returncode:
+            raise RuntimeError(f"{script} of {made.name} failed: {done.stdout}{done.stderr}")
+        return took
 
 
-def tier(folder: Path) -> Iterator[dict[str, Any]]:
-    """Slow inputs, and fast ones."""
-    slow, fast = steps(folder / "slow", built(folder)), steps(folder / "fast")
-    words = ["--path", f"{folder}/fast/in/*", "--where", "dir=r", "--agg", "sum:size", "--agg", "sum:dur"]
-    done = subprocess.run(["tailrace", "query", fast, *words, "--format", "json"], check=True, capture_output=True)
-    (sums,) = json.loads(done.stdout)
-    rate = sums["sum_size"] / sums["sum_dur"] * 1e9
-    yield compared("inputs on a fast tier", slow, fast, tier=f"{folder}/slow/in/*={rate:.0f}B/s")
+def rounds_of(case: Case, rounds: int, room: Path) -> list[dict[str, Any]]:
+    """Rows of a case, one a round. room: where the traced runs are left."""
+    made = room / case.name / "made"
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir(parents=True)
+    subprocess.run(["bash", ROOM / f"{case.name}.sh"], cwd=made, check=True)
+    rows = []
+    for number in range(rounds):
+        traced = made.parent / f"run-{number}"
+        as_is, remedied = run(made, "as_is.sh"), run(made, "remedied.sh")
+        run(made, "as_is.sh", traced)
+        rows.append({"case": case.name, "as_is": as_is, "remedied": remedied, **asdict(stated(case.question, traced))})
+    return rows
 
 
-def beside(folder: Path) -> Iterator[dict[str, Any]]:
-    """A declared order that no data needs, and none."""
-    library = built(folder)
-    ordered, free = steps(folder / "ordered", library, barrier=True), steps(folder / "free", library)
-    yield compared("without an order that no data needs", ordered, free, drop="sort,sum")
+@dataclass(frozen=True)
+class Result:
+    """A row of the table: medians of the rounds; least, most: of the measured gains; error: of what is stated."""
+
+    case: Case
+    as_is: float
+    stated: Stated
+    gain: float
+    least: float
+    most: float
+    noise: float
+
+    @property
+    def inside(self) -> bool:
+        """Whether the measured gain is where it is said to be."""
+        high = self.stated.high
+        return high is not None and self.stated.low - self.noise <= self.gain <= high + self.noise
+
+    @property
+    def error(self) -> float:
+        """Of what is stated, over the measured gain."""
+        told = self.stated.high if self.stated.estimate is None else self.stated.estimate
+        return ((told or 0.0) - self.gain) / self.gain if self.gain else float("inf")
+
+    def __str__(self) -> str:
+        told = self.stated
+        if told.high is None:
+            said = "no number"
+        elif told.estimate is None:
+            said = f"at most {told.high:.2f}"
+        else:
+            said = f"{told.estimate:.2f} ({told.low:.2f} to {told.high:.2f})"
+        measured = f"{self.gain:.2f} ({self.least:.2f} to {self.most:.2f})"
+        error = "" if told.high is None else f"{self.error:+.0%}"
+        inside = "yes" if self.inside else "no"
+        return f"| {self.case.remedy} | {self.as_is:.2f} | {said} | {measured} | {error} | {inside} |"
 
 
-CASES: dict[str, Callable[[Path], Iterator[dict[str, Any]]]] = {"workers": workers, "tier": tier, "beside": beside}
+def result(case: Case, rows: list[dict[str, Any]]) -> Result:
+    """The row of a case."""
+    gains = [row["as_is"] - row["remedied"] for row in rows]
+    gain = statistics.median(gains)
+    noise = 1.4826 * statistics.median(abs(one - gain) for one in gains)
+    told = [Stated(*(row[name] for name in ("low", "high", "estimate"))) for row in rows]
+    known = [one for one in told if one.high is not None]
+    middle = Stated(0, None)
+    if 2 * len(known) > len(told):
+        low, high = (statistics.median(getattr(one, name) for one in known) for name in ("low", "high"))
+        estimates = [one.estimate for one in known if one.estimate is not None]
+        middle = Stated(low, high, statistics.median(estimates) if estimates else None)
+    return Result(case, statistics.median(row["as_is"] for row in rows), middle, gain, min(gains), max(gains), noise)
+
+
+def table(results: list[Result]) -> str:
+    """The table, and what it sums up to."""
+    head = "| remedy | as it is, s | stated gain, s | measured gain, s | error | inside |\n|---|--:|--:|--:|--:|:-:|"
+    known = [one for one in results if one.stated.high is not None]
+    bounds = [one for one in known if one.stated.estimate is None]
+    kept = sum(one.inside for one in bounds)
+    middle = statistics.median(abs(one.error) for one in known) if known else 0.0
+    said = (
+        f"{sum(one.inside for one in known)} of {len(known)} stated gains hold, median error {middle:.0%};"
+        f" {kept} of {len(bounds)} bounds are one; {len(results) - len(known)} without a number"
+    )
+    return "\n".join([head, *map(str, results), "", said])
 
 
 def main() -> None:
-    """Prints a table of the cases."""
+    """Runs the cases and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    rows: list[dict[str, Any]] = []
-    for number in range(options.rounds):
-        for case in options.only:
-            with tempfile.TemporaryDirectory(prefix="whatif-") as place:
-                folder = Path(place)
-                rows += [{"round": number, **row} for row in CASES[case](folder)]
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1))
-    print("| case | as run, s | estimate, s | rerun, s | error | in the interval |\n|---|---|---|---|---|---|")
-    for case in dict.fromkeys(row["case"] for row in rows):
-        mine = [row for row in rows if row["case"] == case]
-        before, estimate, truth = (
-            statistics.median(row[k] for row in mine) for k in ("before_s", "estimate_s", "truth_s")
-        )
-        errors = [row["error"] for row in mine]
-        reruns = [row["truth_s"] for row in mine]
-        print(
-            f"| {case} | {before:.2f} | {estimate:.2f} | {truth:.2f} ({min(reruns):.2f} to {max(reruns):.2f}) |"
-            f" {statistics.median(errors):+.0%} ({min(errors):+.0%} to {max(errors):+.0%}) |"
-            f" {sum(row['inside'] for row in mine)} of {len(mine)} |"
-        )
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", nargs="+", choices=[case.name for case in CASES])
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the traced runs there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="every round; those of other cases in it stay")
+    given = parser.parse_args()
+    rows: list[dict[str, Any]] = json.loads(given.json.read_text()) if given.json and given.json.exists() else []
+    with tempfile.TemporaryDirectory(prefix="remedies-") as folder:
+        for case in (case for case in CASES if not given.only or case.name in given.only):
+            rows = [row for row in rows if row["case"] != case.name]
+            rows += rounds_of(case, given.rounds, given.keep or Path(folder))
+            print(result(case, [row for row in rows if row["case"] == case.name]), file=sys.stderr, flush=True)
+            if given.json:
+                given.json.write_text(json.dumps(rows, indent=1))
+    of_case = [(case, [row for row in rows if row["case"] == case.name]) for case in CASES]
+    print(table([result(case, mine) for case, mine in of_case if mine]))
 
 
 if __name__ == "__main__":
