@@ -416,16 +416,20 @@ def _programs(inputs: Inputs, first_actor: Ints) -> dict[int, list[tuple[int, in
         if not inputs.works[p]:
             begin, over = spans.get((p, c), (never, -1))
             spans[(p, c)] = (min(begin, at), over)
-    ended = rows[(rows["via"] == EXIT).to_numpy()]
-    for c, p, at in zip(*(ended[n].tolist() for n in ("producer", "consumer", "taken_ns")), strict=True):
-        if (p, c) in spans:
-            spans[(p, c)] = (spans[(p, c)][0], max(spans[(p, c)][1], at))
     lives, of_who = inputs.lives, inputs.of_who
-    start, end = inputs.tasks["start_ns"].tolist(), inputs.tasks["end_ns"].tolist()
-    started = {c for _, c in spans}
+    makers = {}
     for t in np.flatnonzero(inputs.works).tolist():
         process = int(lives.process[first_actor[t]])
-        maker = next((int(of_who[a]) for a in lives.actors[process] if not inputs.works[of_who[a]]), -1)
+        makers[t] = next((int(of_who[a]) for a in lives.actors[process] if not inputs.works[of_who[a]]), -1)
+    ended = rows[(rows["via"] == EXIT).to_numpy()]
+    for c, p, at in zip(*(ended[n].tolist() for n in ("producer", "consumer", "taken_ns")), strict=True):
+        # What was forked may have become the task by executing its program.
+        forked = c if (p, c) in spans else makers.get(c, -1)
+        if (p, forked) in spans:
+            spans[(p, forked)] = (spans[(p, forked)][0], max(spans[(p, forked)][1], at))
+    start, end = inputs.tasks["start_ns"].tolist(), inputs.tasks["end_ns"].tolist()
+    started = {c for _, c in spans}
+    for t, maker in makers.items():
         if maker >= 0 and t not in started:
             spans[(maker, t)] = (start[t], end[t])
     for (p, c), (begin, over) in spans.items():
