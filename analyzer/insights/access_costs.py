@@ -5,8 +5,8 @@
 Reads no events. The sizes of single calls are not in the edge table, so a file is used in small calls where their mean
 is small. The C library makes large calls of small ones on its streams, so what goes forward is in small calls only
 where the actor's calls on streams can't be most of them. The estimate of each table is a time that was spent in calls
-and that other calls would not take; each call of a row is taken to cost the same, so it is an upper bound. `gain_ns` of
-several rows together counts each moment once: what runs at the same time ends at the same time.
+and that other calls would not take; each call of a row is taken to cost the same. `gain_ns` of several rows together
+counts each moment once: what runs at the same time ends at the same time. `*_calls` say when (whatif.py).
 
 Sources: Bez et al. 2022 (Drishti) for what to look at (small, random, metadata) and for the share of random calls from
 which it speaks; FLOOR_BYTES (a page) in place of its 1 MiB for what is small, since the run's own time decides here.
@@ -57,7 +57,7 @@ SHORT_NS = 20_000_000
 
 @dataclass(frozen=True, repr=False)
 class Costs(Tabular):
-    """Rows by cost, the largest first; gain_ns: of all rows together.
+    """Rows by cost, the largest first; gain_ns: of all rows together; calls: as `whatif.Replays.without` takes them.
 
     small: stage, direction, files, calls, bytes, mean_bytes, random (whether most calls were), needed (calls of
         LARGE_BYTES for the same bytes), time_ns, gain_ns, path (of the file with most calls).
@@ -72,10 +72,13 @@ class Costs(Tabular):
 
     small: pd.DataFrame
     small_gain_ns: int
+    small_calls: Intervals
     scattered: pd.DataFrame
     scattered_gain_ns: int
+    scattered_calls: Intervals
     metadata: pd.DataFrame
     metadata_gain_ns: int
+    metadata_calls: Intervals
     processes: pd.DataFrame
     processes_gain_ns: int
 
@@ -88,13 +91,12 @@ def costs(inputs: Inputs, loads: StartUps) -> Costs:
     scattered = uses["is_random"] & ~small & (uses["mean_bytes"] < LARGE_BYTES)
     short = np.flatnonzero(inputs.lives.over - inputs.lives.begun <= SHORT_NS)
     short = short[~np.isin(short, inputs.lives.process[inputs.m.of_manager])] if inputs.m.of_manager.any() else short
-    metadata, metadata_ns = _metadata(inputs, loads, ~np.isin(inputs.lives.process, short))
+    metadata = _metadata(inputs, loads, ~np.isin(inputs.lives.process, short))
     processes, processes_ns = _processes(inputs, short)
     return Costs(
         *_by_stage(inputs, uses, times, small.to_numpy(dtype=np.bool_)),
         *_by_stage(inputs, uses, times, scattered.to_numpy(dtype=np.bool_)),
-        metadata,
-        metadata_ns,
+        *metadata,
         processes,
         processes_ns,
     )
@@ -153,8 +155,8 @@ def _of(rows: Intervals, code: Ints) -> Intervals:
     return Intervals(group[keep], *(column[keep] for column in rows[1:]))
 
 
-def _by_stage(inputs: Inputs, uses: pd.DataFrame, times: Intervals, keep: Bools) -> tuple[pd.DataFrame, int]:
-    """The uses of `keep` by stage and direction, and what they cost together."""
+def _by_stage(inputs: Inputs, uses: pd.DataFrame, times: Intervals, keep: Bools) -> tuple[pd.DataFrame, int, Intervals]:
+    """The uses of `keep` by stage and direction, what they cost together, and when."""
     rows = uses[keep]
     whole = np.where(rows["is_random"] & (rows["span"] <= DENSE * rows["bytes"]), rows["span"], rows["bytes"])
     needed = np.maximum(-(-whole // LARGE_BYTES), 1)
@@ -183,7 +185,20 @@ def _by_stage(inputs: Inputs, uses: pd.DataFrame, times: Intervals, keep: Bools)
             }
         )
     share = float(rows["gain_ns"].sum()) / max(int(rows["time_ns"].sum()), 1)
-    return _largest(table, "gain_ns"), int(_together(times, rows.index.to_numpy()) * share)
+    of_use = np.zeros(len(uses))
+    of_use[keep] = saved
+    return (
+        _largest(table, "gain_ns"),
+        int(_together(times, rows.index.to_numpy()) * share),
+        _left_out(times, of_use, inputs.of_who[uses["who"].to_numpy()]),
+    )
+
+
+def _left_out(times: Intervals, share: Floats, task: Ints) -> Intervals:
+    """Of times by groups, the share that would go of each, by the task of each."""
+    keep = share[times.group] > 0
+    group, start, end, weight = (column[keep] for column in times)
+    return Intervals(task[group], start, end, (weight * share[group]).astype(np.int64))
 
 
 def _together(times: Intervals, rows: Ints) -> int:
@@ -200,7 +215,7 @@ def _largest(rows: Sequence[Mapping[str, object]], by: str) -> pd.DataFrame:
     return table
 
 
-def _metadata(inputs: Inputs, loads: StartUps, keep: Bools) -> tuple[pd.DataFrame, int]:
+def _metadata(inputs: Inputs, loads: StartUps, keep: Bools) -> tuple[pd.DataFrame, int, Intervals]:
     m = inputs.m
     stage_of_who = inputs.tasks["stage_code"].to_numpy()[inputs.of_who]
     program_of_who, programs = pd.factorize(np.array([file_classes.program(exe) for exe in m.who["exe"]], dtype=object))
@@ -236,7 +251,11 @@ def _metadata(inputs: Inputs, loads: StartUps, keep: Bools) -> tuple[pd.DataFram
     many = np.flatnonzero(((names > data_calls) | (lengths >= METADATA_NS)) & ~_loading(inputs, group_of_who, names))
     whole = int(intervals.length(times, len(first))[many].sum())
     gain = _together(times, many) * int(lengths[many].sum()) // max(whole, 1)
-    return _largest([table[group] for group in many], "time_ns"), gain
+    share_of = np.zeros(len(first))
+    share_of[many] = (lengths / np.maximum(intervals.length(times, len(first)), 1))[many]
+    actors = edge_table.spent(m.table.busy, stages.NAMES, np.where(keep, np.arange(len(m.who)), -1))
+    left_out = _left_out(actors, share_of[group_of_who], inputs.of_who)
+    return _largest([table[group] for group in many], "time_ns"), gain, left_out
 
 
 def _without(inputs: Inputs, group: Ints, count: int) -> tuple[Ints, Floats]:

@@ -32,6 +32,7 @@ from tailrace.analyzer.insights import (
     selections,
     start_ups,
     waits,
+    whatif,
 )
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.insights.selections import Selection
@@ -92,7 +93,12 @@ class Analyses:
     @cached_property
     def streams(self) -> pd.DataFrame:
         """Pairs of tasks that could stream; columns of `pairs.streams`."""
-        return pairs.streams(self.inputs, self.critical)
+        return pairs.streams(self.inputs, self.critical, self.replays)
+
+    @cached_property
+    def replays(self) -> whatif.Replays:
+        """The run once more, with single changes (whatif.py)."""
+        return whatif.Replays(self.inputs)
 
     @cached_property
     def apart(self) -> pd.DataFrame:

@@ -311,6 +311,19 @@ def read_ahead(inputs: Inputs) -> pd.DataFrame:
 # --- what they share -------------------------------------------------------------------------------------------------
 
 
+def left_out(inputs: Inputs, rows: pd.DataFrame, kinds: Sequence[int]) -> intervals.Intervals:
+    """When the tasks of stages were in calls of kinds (`edge_table.CALLS`), by weight how long these would take less:
+    as `whatif.Replays.without` takes them. rows: of a table with stage_code, gain_ns."""
+    stage, gains = stage_of_who(inputs), dict(zip(rows["stage_code"], rows["gain_ns"], strict=True))
+    share = np.zeros(len(inputs.stages))
+    for code, gain in gains.items():
+        share[code] = min(gain / max(_busy(inputs, stage == code, kinds), 1), 1)
+    mine = np.where(share[stage] > 0, np.arange(len(stage)), -1)
+    times = edge_table.spent(inputs.m.table.busy, [time for kind in kinds for time in edge_table.TIMES[kind]], mine)
+    weight = (times.weight * share[stage[times.group]]).astype(np.int64)
+    return intervals.Intervals(inputs.of_who[times.group], times.start, times.end, weight)
+
+
 def event_names(inputs: Inputs, part: str) -> frozenset[str]:
     """The names of recorded functions that contain a text."""
     return frozenset(name for name in inputs.m.table.functions["name"].astype(str).unique() if part in name)

@@ -47,8 +47,9 @@ class Match:
     """One case, or several of one kind, that a rule found.
 
     title: a sentence; names: what to put into the rule's query, a string as one literal name, a list as arguments;
-    cost_ns, cost_bytes: 0 where not known; estimate: whether cost_ns is one; count: how many cases; evidence: rows of
-    the analysis, those that cost most; query: a template in place of the rule's, where that one can't show the case;
+    cost_ns, cost_bytes: 0 where not known; estimate: whether cost_ns is one; least_ns, most_ns: the interval of an
+    estimate, without which it is a bound; count: how many cases; evidence: rows of the analysis, those that cost most;
+    query: a template in place of the rule's, where that one can't show the case;
     advice, change: in place of the rule's, where that one is of no use;
     tasks: what it is drawn from (positions in `Inputs.tasks`); empty where it is not drawn from what tasks did;
     fault: something is wrong, whatever it costs: never small;
@@ -68,13 +69,17 @@ class Match:
     tasks: Collection[int] = ()
     fault: bool = False
     where: str = ""
+    least_ns: int = 0
+    most_ns: int = 0
 
 
 @dataclass(frozen=True)
 class Finding:
     """A conclusion about a run. kind: of its rule; about: a key of `RANK`; query: a command, or
     Python after `import tailrace`; doubts: why it may be wrong, which its title says and for which it is ranked below
-    those without; small: it costs less than `ADVISED`; the others as in `Match` and `Rule`."""
+    those without; small: it costs less than `ADVISED`; least_ns, most_ns: between these is what its change would
+    save; most_ns is cost_ns where that is a bound, 0 where nothing is estimated; the others as in `Match` and `Rule`.
+    """
 
     kind: str
     about: str
@@ -90,6 +95,13 @@ class Finding:
     small: bool = False
     change: str = ""
     where: str = ""
+    least_ns: int = 0
+    most_ns: int = 0
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the cost is what its change would save at most."""
+        return self.estimate and self.most_ns <= self.cost_ns
 
     def __repr__(self) -> str:
         return finding_list.finding_text(self)
@@ -176,6 +188,8 @@ class Rule:
             small=small,
             change=match.change or self.change,
             where=match.where,
+            least_ns=match.least_ns,
+            most_ns=(match.most_ns or match.cost_ns) if match.estimate else 0,
         )
 
     def query_of(self, directory: str, names: Mapping[str, str | Sequence[str]], other: str = "") -> str:

@@ -30,7 +30,7 @@ class Findings(list["Finding"]):
 
 def cost(finding: Finding) -> str:
     """What a finding costs in words, or what it is where it has no cost."""
-    about = "~" if finding.estimate else ""
+    about = "up to " if finding.is_bound else "~" if finding.estimate else ""
     if finding.cost_ns:
         return about + time_text(finding.cost_ns)
     return bytes_text(finding.cost_bytes) if finding.about == "space" else finding.about

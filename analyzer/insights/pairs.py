@@ -31,7 +31,7 @@ ESTIMATED = 10
 SPINE, SIDE_INPUT, SIDE_OUTPUT = "spine", "side input", "side output"
 
 
-def streams(inputs: Inputs, c: Critical) -> pd.DataFrame:
+def streams(inputs: Inputs, c: Critical, replays: whatif.Replays) -> pd.DataFrame:
     """Pairs that could stream: producer, consumer (tasks), file (code), path, bytes, gain_ns (the most that the
     consumer could begin earlier), critical (both without slack); the largest gain first."""
     flows = _data_flows(inputs)
@@ -66,12 +66,11 @@ def streams(inputs: Inputs, c: Critical) -> pd.DataFrame:
     order = ["critical", "gain_ns"]
     rows = rows.drop(columns="taken_ns").sort_values(order, ascending=False, kind="stable", ignore_index=True)
     shown = np.flatnonzero(rows["critical"])[:ESTIMATED].tolist()
-    beside = whatif.Beside(inputs)
     for at in shown:
         producer, consumer, file, gain = (
             int(rows[name].iat[at]) for name in ("producer", "consumer", "file", "gain_ns")
         )
-        rows.loc[at, "gain_ns"] = min(gain, beside.saved(producer, consumer, file))
+        rows.loc[at, "gain_ns"] = min(gain, replays.streamed(producer, consumer, file))
     rows = rows[~rows["critical"] | rows.index.isin(shown)]
     result: pd.DataFrame = rows.sort_values(order, ascending=False, kind="stable", ignore_index=True)
     return result

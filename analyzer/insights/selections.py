@@ -24,14 +24,14 @@ from tailrace.analyzer.util.types import Bools, Ints
 READS = ("H5Dread", "H5Dread_multi")
 SHARE = 0.01
 """Of the makespan: a task that spent less in such calls could not have spent more for a file."""
-_COLUMNS = ["name", "path", "file", "object", "dur", "size", "dims", "chunk", "slab"]
+_COLUMNS = ["name", "path", "file", "object", "ts", "dur", "size", "dims", "chunk", "slab"]
 
 
 @dataclass(frozen=True)
 class Selection:
     """A task's (position in `Inputs.tasks`) reads of a file's datasets: how many calls, the bytes that they gave, and
     that were read of the file; the dataset with most of the time, its dimensions, those of its chunks, and the shape of
-    what a call selected, "" where these differ or are not known."""
+    what a call selected, "" where these differ or are not known; and when the calls were, (n, 2)."""
 
     task: int
     path: str
@@ -43,6 +43,7 @@ class Selection:
     dims: str
     chunk: str
     shape: str
+    times: Ints
 
 
 def selections(inputs: Inputs) -> list[Selection]:
@@ -112,6 +113,7 @@ def _selection(task: int, path: str, rows: pd.DataFrame, read_bytes: int) -> Sel
         dims=_only(set(mine["dims"])),
         chunk=_only(set(mine["chunk"]) - {""}),
         shape=shapes.pop() if len(shapes) == 1 else "",
+        times=np.column_stack((rows["ts"], rows["ts"] + rows["dur"])).astype(np.int64),
     )
 
 

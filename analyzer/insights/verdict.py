@@ -4,8 +4,8 @@
 
 The account is that of the critical path (critical.py): each ns of the makespan is in one part, by the time model.
 Computing is said of what was on a processor alone, and where that is not known (threads of a pool), neither computing
-nor waiting. The change is that of the finding with the largest estimate, which is an upper bound (finding.py); of one
-about bytes, what is done with them is saved, too, so no bound is told.
+nor waiting. The change is that of the finding with the largest estimate; where that is no bound, its bound is told, too
+(finding.py). Of one about bytes, what is done with them is saved, too, so no time is told.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ OWN, MANAGERS = (COMPUTING, RUNNING), ("startup", "stop")
 @dataclass(frozen=True)
 class Verdict:
     """text: the sentences; parts: ns of the makespan by the keys of `WORDS`, the largest first; change, gain_ns: the
-    best single change in words and what it would save at most; "" and 0: none."""
+    best single change in words and what it would save, as its finding estimates; "" and 0: none."""
 
     text: str
     parts: Mapping[str, int]
@@ -72,12 +72,19 @@ def verdict(found: Analyses, findings: Findings) -> Verdict:
     said = [_bound(found, findings, parts)]
     if best is not None:
         change = " ".join(filter(None, (best.change, best.where)))
-        bound = f", at most {time_text(best.cost_ns)} less" if best.cost_ns else ""
-        said.append(f"Best single change: {change}{bound}.")
+        said.append(f"Best single change: {change}{_saving(best)}.")
         return Verdict(" ".join(said), parts, change, best.cost_ns)
     if all(one.small or one.about in ("note", "quality") for one in findings) and first not in (*MANAGERS, "gap"):
         said.append("Nothing much to gain but by computing less." if first in OWN else "Nothing much to gain.")
     return Verdict(" ".join(said), parts)
+
+
+def _saving(best: Finding) -> str:
+    if not best.cost_ns:
+        return ""
+    about = "" if best.is_bound else f"about {time_text(best.cost_ns)} less, "
+    most = max(best.cost_ns, best.most_ns)
+    return f", {about}at most {time_text(most)}{'' if about else ' less'}"
 
 
 def _best(found: Analyses, findings: Findings) -> Finding | None:

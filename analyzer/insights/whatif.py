@@ -21,8 +21,13 @@ chain as independent.
     drop        a declared order does not count; what a task read still does
     workers     so many on each host
 
-Of one hand-over, `Beside` has the bound of the critical path (critical.py) as its model, too: any number of workers, no
-delays. What it says is no more than either.
+`Replays` is what findings ask the same replay: what the run would take less without some calls of its tasks, as a
+`Gain`, or where one hand-over is a stream, which the bound of the critical path (critical.py) limits, too: any number
+of workers, no delays.
+
+Without calls, the least is by the replay, less chance: only what the trace tells waits for the task. The most is by
+another assumption, that what the programs do between such calls is for them and goes, too: to format a record, or an
+interpreter's own way to the call. Calls that follow each other within `SERIES_NS` are taken for such.
 """
 
 from __future__ import annotations
@@ -30,6 +35,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -53,6 +59,7 @@ WITHOUT_DATA = "declared edges without data"
 """What `drop` takes beside a pair of stages."""
 LEAST_SIBLINGS = 4
 FEW_SPREAD = 0.1
+SERIES_NS = 10_000_000
 _NORMAL = 1.4826
 """Median absolute deviation of a normal distribution -> its standard deviation."""
 _SPEED = re.compile(r"\s*(?:(?P<factor>\d+(?:\.\d*)?|\.\d+)\s*x|(?P<rate>.+?)\s*/\s*s)\s*", re.IGNORECASE)
@@ -385,20 +392,49 @@ def _processors(inputs: Inputs) -> int:
     return max((listed(str(text)) for text in inputs.m.processes["cpus"].dropna().unique()), default=0)
 
 
-# --- one hand-over, on any resources ---------------------------------------------------------------------------------
+# --- what findings ask -----------------------------------------------------------------------------------------------
 
 
-class Beside:
-    """Two tasks of a run side by side, one of which reads a file while the other one writes it."""
+@dataclass(frozen=True)
+class Gain:
+    """What a run would take less, ns: as estimated, at least, and at most."""
+
+    ns: int
+    least_ns: int
+    most_ns: int
+
+
+class Replays:
+    """Replays of one run with single changes."""
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs = inputs
-        self._scene: Scene | None = None
-        self._over_ns = 0
 
-    def saved(self, producer: int, consumer: int, file: int) -> int:
-        """By how many ns the run would have been shorter: on any resources at the most, and on its own by the replay
-        that `estimate` makes."""
+    @cached_property
+    def _scene(self) -> Scene:
+        return Scene(self.inputs)
+
+    @cached_property
+    def _over_ns(self) -> int:
+        return self._scene.play(Change()).over_ns
+
+    @cached_property
+    def _chance_ns(self) -> int:
+        """By how much a rerun may differ: the run is one of many, too, so what it would take less is no surer."""
+        return round(2 * _spread(self.inputs, self._scene, self._scene.play(Change())))
+
+    def without(self, left_out: intervals.Intervals, ns: int, most_ns: int = 0) -> Gain:
+        """Without some calls. left_out: when tasks (the groups) were in them, by weight how long each would take less;
+        ns: the time in which at least one of them ran, by the same shares; most_ns: what may go with them, where it is
+        more than what is between the calls."""
+        rows = intervals.union(left_out)
+        after = self._scene.play(Change(quicker=((intervals.cover(rows, len(self.inputs.tasks)), np.inf),)))
+        most = min(max(_series_ns(rows), ns, most_ns), self.inputs.makespan_ns)
+        return Gain(min(ns, most), max(min(self._over_ns - after.over_ns - self._chance_ns, ns), 0), most)
+
+    def streamed(self, producer: int, consumer: int, file: int) -> int:
+        """Two tasks side by side, one of which reads a file while the other one writes it: by how many ns the run would
+        have been shorter, on any resources at the most, and on its own by the replay that `estimate` makes."""
         rows = self.inputs.handovers
         ends = ((rows["producer"] == producer) & (rows["consumer"] == consumer)).to_numpy()
         of_file = self.inputs.m.versions.table["file"].to_numpy()[rows["version"]] == file
@@ -407,11 +443,17 @@ class Beside:
         most = _saved_side_by_side(self.inputs, between, ends)
         if most <= 0:
             return 0
-        if self._scene is None:
-            self._scene = Scene(self.inputs)
-            self._over_ns = self._scene.play(Change()).over_ns
         change = Change(streamed=between, beside=frozenset({(producer, consumer)}))
         return max(min(most, self._over_ns - self._scene.play(change).over_ns), 0)
+
+
+def _series_ns(rows: intervals.Intervals) -> int:
+    """For how long at least one task was in a series of calls, with what is between these."""
+    until = rows.end.copy()
+    follows = (rows.group[1:] == rows.group[:-1]) & (rows.start[1:] - rows.end[:-1] <= SERIES_NS)
+    until[:-1][follows] = rows.start[1:][follows]
+    together = intervals.union(intervals.make(np.zeros_like(rows.group), rows.start, until))
+    return int(together.weight.sum())
 
 
 def _saved_side_by_side(inputs: Inputs, between: Bools, waited: Bools) -> int:

@@ -245,4 +245,6 @@ def cost_and_title(finding: JsonObject) -> tuple[str, str]:
         return amount, title[len(amount) + 1 :]
     if amount in title:
         return ("time" if is_time else "bytes"), title
-    return (f"<{amount}" if finding["estimate"] and finding["cost_ns"] else amount), title
+    if not finding["estimate"] or not finding["cost_ns"]:
+        return amount, title
+    return ("~" if finding["most_ns"] > finding["cost_ns"] else "<") + amount, title

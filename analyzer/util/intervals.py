@@ -45,6 +45,11 @@ def union(rows: Intervals) -> Intervals:
     return Intervals(*_native.unite_intervals([rows])[0])
 
 
+def joined(parts: Sequence[Intervals]) -> Intervals:
+    """The union of all parts within each group."""
+    return Intervals(*_native.unite_intervals(list(parts))[0])
+
+
 def cap(parts: Sequence[Intervals], limit: int) -> tuple[Intervals, Ints]:
     """The union of all parts within each group, at most `limit` intervals per group: the smallest gaps are closed
     first.

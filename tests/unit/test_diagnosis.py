@@ -132,7 +132,7 @@ class TestVerdict:
     def test_the_best_single_change_is_that_of_the_costliest_finding(self) -> None:
         run = TestRanking().flushes(110)
         verdict = insights(run).verdict
-        assert "Best single change: fewer flushes in u, at most 39.6 ms less." in verdict.text
+        assert "Best single change: fewer flushes in u, about 39.6 ms less, at most 99.4 ms." in verdict.text
         assert (verdict.change, verdict.gain_ns) == ("fewer flushes in u", told(run, "many flushes").cost_ns)
         assert "Nothing much to gain" not in verdict.text
 
@@ -379,6 +379,14 @@ class TestWaits:
         run = stories.processor_waits(tasks=8, lasts_ms=1000, ready_ms=750)
         assert told(run, "waiting for a processor").change == "more processors"
         assert "threads" not in insights(run).verdict.text
+
+    def test_a_start_up_lasts_at_most_until_the_program_works(self) -> None:
+        found = told(stories.repeated_start_ups(), "repeated start-ups")
+        assert (found.cost_ns, found.most_ns) == (270 * MS, 279 * MS)
+
+    def test_a_loop_costs_the_sleep_after_what_it_looks_for_was_made(self) -> None:
+        """Made at 75 ms, in a sleep from 72.1 to 81.9."""
+        assert told(stories.polling(), "polling").cost_ns == round((81.9 - 75.001) * MS)
 
     def test_a_run_without_waits_has_none(self) -> None:
         """Of an older trace: the same, but for the sleeps."""

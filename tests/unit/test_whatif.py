@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
@@ -16,7 +17,8 @@ from support.story_run import on_disk
 from support.task_stories import declared_jobs, moment, task
 from tailrace.analyzer.insights import insights
 from tailrace.analyzer.insights.replay_scene import Change, Scene
-from tailrace.analyzer.insights.whatif import Estimate, estimate
+from tailrace.analyzer.insights.whatif import FEW_SPREAD, Estimate, Gain, Replays, estimate
+from tailrace.analyzer.util import intervals
 from tailrace.cli import main
 from tailrace.errors import QueryError, UsageError
 
@@ -191,11 +193,14 @@ class TestDrop:
 class TestProgram:
     """A script that declares nothing: the order in which it started tasks and waited for them."""
 
-    def script(self, *spans: tuple[int, int]) -> FakeRun:
+    def script(self, *spans: tuple[int, int], executes: bool = False) -> FakeRun:
+        """executes: what is forked becomes the task by executing its program."""
         story = Story()
         moment(story, 0, pid=99)
         for pid, (start, end) in enumerate(spans, 1):
             story.event("fork", at_ms=start - 1, pid=99, cat="PROCESS", dur=0, ret=pid)
+            if executes:
+                moment(story, start - 0.5, pid=pid)
             moment(story, start, pid=pid, stage="s", task=f"s{pid}")
             story.read(f"/in{pid}", 0, 1000, pid=pid, stage="s", task=f"s{pid}", at_ms=start, dur=20 * MS)
             moment(story, end, pid=pid, stage="s", task=f"s{pid}")
@@ -206,8 +211,9 @@ class TestProgram:
         rows = [{**facts, "pid": 99, "ppid": 5}, *({**facts, "pid": pid + 1, "ppid": 99} for pid in range(len(spans)))]
         return story.run(processes=pd.DataFrame(rows))
 
-    def test_one_after_the_other_stays_so(self) -> None:
-        run = self.script((10, 110), (120, 220))
+    @pytest.mark.parametrize("executes", [False, True])
+    def test_one_after_the_other_stays_so(self, executes: bool) -> None:
+        run = self.script((10, 110), (120, 220), executes=executes)
         found = asked(run, tier="/in1=2x")
         assert (found.workers, found.saved_ns) == (None, 10 * MS)
         with pytest.raises(QueryError, match="no workers known: a program that declares no tasks ran them one at a"):
@@ -218,6 +224,32 @@ class TestProgram:
         found = asked(run, workers=1)
         assert found.workers == 2
         assert found.estimate_ns >= 5 * 100 * MS
+
+
+class TestWithoutCalls:
+    """a 0..100, b 110..200, which reads what a wrote; beside them c 0..40."""
+
+    def gain(self, task: str, *calls: tuple[float, float]) -> Gain:
+        story = two_steps()
+        moment(story, 0, task="c", stage="c")
+        moment(story, 40, task="c", stage="c")
+        inputs = insights(story.run()).inputs
+        at = inputs.tasks["task"].tolist().index(task)
+        begin, end = (np.array([T0_NS + round(ms * MS) for ms in side]) for side in zip(*calls, strict=True))
+        rows = intervals.make(np.full(len(calls), at), begin, end)
+        return Replays(inputs).without(rows, int((end - begin).sum()))
+
+    def test_the_least_is_what_the_end_of_the_run_waited_for_less_chance(self) -> None:
+        found = self.gain("a", (50, 100))
+        chance = 2 * FEW_SPREAD * (100**2 + 90**2) ** 0.5
+        assert (found.ns, found.most_ns) == (50 * MS, 50 * MS)
+        assert found.least_ns == pytest.approx((50 - chance) * MS, rel=1e-6)
+
+    def test_nothing_is_sure_to_be_gained_beside_the_chain(self) -> None:
+        assert self.gain("c", (0, 40)) == Gain(40 * MS, 0, 40 * MS)
+
+    def test_what_is_between_calls_of_a_series_may_go_with_them(self) -> None:
+        assert self.gain("b", (110, 112), (115, 117), (180, 182)).most_ns == (7 + 2) * MS
 
 
 def test_what_can_not_be_asked_is_refused_with_what_can() -> None:

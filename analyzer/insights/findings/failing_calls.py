@@ -15,6 +15,7 @@ from tailrace.analyzer.insights.finding import IO, LEAST, TIME, Match, Rule, Thr
 from tailrace.analyzer.insights.findings import _files
 from tailrace.analyzer.model import calls
 from tailrace.analyzer.store.loader import Part
+from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import time_text
 from tailrace.analyzer.util.types import Bools
 
@@ -57,7 +58,7 @@ def _match(found: Analyses, rows: pd.DataFrame, least: float, is_fault: bool) ->
     cost = int(sums["cost_ns"].sum())
     if not len(sums) or (not is_fault and not LEAST.reached(cost, found.inputs.makespan_ns)):
         return
-    top = sums.iloc[0]
+    top, gain = sums.iloc[0], found.replays.without(_left_out(found, rows), min(cost, found.inputs.makespan_ns))
     task, program = found.inputs.called(int(top["task"])), str(top["program"])
     by = "" if program in task or not program else f" by {program}"
     mine = rows[(rows["task"] == top["task"]) & (rows["name"] == top["name"]) & (rows["errno"] == top["errno"])]
@@ -73,7 +74,9 @@ def _match(found: Analyses, rows: pd.DataFrame, least: float, is_fault: bool) ->
             "name": str(top["name"]),
             "errno": str(int(top["errno"])),
         },
-        cost_ns=min(cost, found.inputs.makespan_ns),
+        cost_ns=gain.ns,
+        least_ns=gain.least_ns,
+        most_ns=gain.most_ns,
         estimate=True,
         count=len(sums),
         evidence=rows_of(sums.assign(task=[found.inputs.called(int(one)) for one in sums["task"]])),
@@ -82,6 +85,17 @@ def _match(found: Analyses, rows: pd.DataFrame, least: float, is_fault: bool) ->
         advice=OF_DATA if is_fault else OF_NAMES,
         where=f"in {task}",
     )
+
+
+def _left_out(found: Analyses, rows: pd.DataFrame) -> intervals.Intervals:
+    """When their programs were in calls of the kind, by weight how long in those that failed."""
+    m, kinds = found.inputs.m, edge_table.FILES
+    who, every = rows["who"].to_numpy(dtype=np.int64), np.zeros(len(found.inputs.m.who), dtype=np.int64)
+    np.add.at(every, who, rows["dur"].to_numpy(dtype=np.int64))
+    times = edge_table.spent(m.table.busy, kinds, np.where(every > 0, np.arange(len(every)), -1))
+    share = np.minimum(every / np.maximum(intervals.length(times, len(every)), 1), 1)
+    weight = (times.weight * share[times.group]).astype(np.int64)
+    return times._replace(group=found.inputs.of_who[times.group], weight=weight)
 
 
 def _where(counts: pd.Series[int]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights import call_costs
 from tailrace.analyzer.insights.access_patterns import FLUSHES
 from tailrace.analyzer.insights.analyses import Analyses
@@ -19,7 +20,7 @@ def find(found: Analyses) -> Iterator[Match]:
     """All stages that do so, as one match."""
     rows = call_costs.flushes(found.inputs)
     rows = rows[(rows["calls"] >= CALLS.value) & (rows["calls"] >= 2 * rows["needed"])] if len(rows) else rows
-    yield from _calls.of_stages(found, rows, _title, calls={"names": FLUSHES})
+    yield from _calls.of_stages(found, rows, _title, calls={"names": FLUSHES}, kinds=(edge_table.META,))
 
 
 def _title(top: Row, count: int) -> str:

@@ -20,7 +20,7 @@ def find(found: Analyses) -> Iterator[Match]:
     cost = min(found.access_costs.metadata_gain_ns, int(rows["time_ns"].sum())) if len(rows) else 0
     if not len(rows) or not LEAST.reached(cost, found.inputs.makespan_ns):
         return
-    top = rows.iloc[0]
+    top, gain = rows.iloc[0], found.replays.without(found.access_costs.metadata_calls, cost)
     program = "" if top["program"] in ("?", *str(top["stage"]).strip("()").split()) else f" by {top['program']}"
     unused = int(top["unused_opens"])
     opens = f"; {count_text(unused, 'open')} moved nothing" if unused * 10 > int(top["calls"]) else ""
@@ -29,7 +29,9 @@ def find(found: Analyses) -> Iterator[Match]:
         f" {count_text(int(top['data_calls']), 'call')} for data, took {time_text(int(top['time_ns']))}{opens}"
         f"{more(len(rows))}{call_places.words(found.call_places, int(top['stage_code']), direction='')}",
         names={"stage": found.of_stage(str(top["stage"]))},
-        cost_ns=cost,
+        cost_ns=gain.ns,
+        least_ns=gain.least_ns,
+        most_ns=gain.most_ns,
         estimate=True,
         count=len(rows),
         evidence=rows_of(rows.drop(columns="stage_code")),
@@ -47,7 +49,7 @@ RULE = Rule(
         f" spent {time_text(METADATA_NS)} in them, and lived longer than {time_text(SHORT_NS)}; seeks, flushes and"
         " waits for locks do not count, nor does the time in which a program loads itself and its modules, or a program"
         " that opens hardly any data. The estimate is the time for which at least one such call of these programs was"
-        " running: an upper bound of what fewer would save."
+        " running."
     ),
     advice=(
         "Open a file once and keep it open, put many small files into one (tar, HDF5, a database), list a directory"

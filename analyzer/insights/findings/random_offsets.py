@@ -15,7 +15,7 @@ from tailrace.analyzer.util.types import Row
 def find(found: Analyses) -> Iterator[Match]:
     """All stages that do so, as one match."""
     costs = found.access_costs
-    yield from _calls.matches(found, costs.scattered, costs.scattered_gain_ns, _title)
+    yield from _calls.matches(found, costs.scattered, costs.scattered_gain_ns, costs.scattered_calls, _title)
 
 
 def _title(top: Row, count: int) -> str:

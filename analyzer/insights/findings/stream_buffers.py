@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights import call_costs
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import IO, LEAST, TIME, Match, Rule, Threshold, more
@@ -22,7 +23,8 @@ def find(found: Analyses) -> Iterator[Match]:
     if len(rows):
         much = (rows["bytes"] >= BYTES.value * 2**20) & (rows["bytes"] >= SHARE.value / 100 * found.moved_bytes)
         rows = rows[much]
-    yield from _calls.of_stages(found, rows, _title, calls={"names": call_costs.STREAM})
+    moves = (edge_table.READ, edge_table.WRITE)
+    yield from _calls.of_stages(found, rows, _title, calls={"names": call_costs.STREAM}, kinds=moves)
 
 
 def _title(top: Row, count: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights import call_costs
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import IO, LEAST, TIME, Match, Rule, Threshold, more
@@ -19,7 +20,7 @@ def find(found: Analyses) -> Iterator[Match]:
     rows = call_costs.seeks(found.inputs)
     rows = rows[(rows["seeks"] >= CALLS.value) & (rows["useless"] * 2 > rows["seeks"])] if len(rows) else rows
     names = call_costs.event_names(found.inputs, "seek")
-    yield from _calls.of_stages(found, rows, _title, calls={"names": names})
+    yield from _calls.of_stages(found, rows, _title, calls={"names": names}, kinds=(edge_table.META,))
 
 
 def _title(top: Row, count: int) -> str:

@@ -34,7 +34,8 @@ function spent() {
 function costText(f) {
   if (!["time", "space"].includes(f.about)) return ABOUT[f.about][0];
   const amount = f.about === "time" || f.cost_ns ? timeText(f.cost_ns / 1e6) : bytesText(f.cost_bytes);
-  return f.estimate && f.cost_ns ? `up to ${amount}` : amount;
+  if (!f.estimate || !f.cost_ns) return amount;
+  return f.most_ns > f.cost_ns ? `about ${amount}` : `up to ${amount}`;
 }
 
 // A title that begins with its cost goes on after it, so that the amount stands once in the line. Paths are relative to the
@@ -63,6 +64,7 @@ function evidence(rows) {
 
 const showFinding = selectable("finding", () => data.findings.rows, f => f.kind, f => {
   const costs = [["Costs", costText(f)], ["Cases", numberText(f.count)]];
+  if (f.most_ns > f.cost_ns) costs.push(["Between", `${timeText(f.least_ns / 1e6)} and ${timeText(f.most_ns / 1e6)}`]);
   if (f.cost_ns && f.cost_bytes) costs.push(["Bytes", bytesText(f.cost_bytes)]);
   const inPython = !f.query.startsWith("tailrace ");
   openPanel(f.title, `Finding: ${f.kind}`, make("p", {class: "hint"}, ABOUT[f.about][1], f.estimate ? " The cost is an estimate." : ""), facts(costs), make("p", {}, f.advice), evidence(f.evidence),
