@@ -32,10 +32,12 @@ SOFTWARE = ("software", "system")
 
 @dataclass(frozen=True)
 class StartUps:
-    """begin_ns, end_ns: of each actor's start-up; equal where it read nothing before data."""
+    """begin_ns, end_ns: of each actor's start-up; equal where it read nothing before data. work_ns: when it first
+    touched data or waited, or its last event: what it loaded may go on to set itself up until then."""
 
     begin_ns: Ints
     end_ns: Ints
+    work_ns: Ints
 
     @property
     def length_ns(self) -> Ints:
@@ -70,7 +72,8 @@ def start_ups(inputs: Inputs) -> StartUps:
     paused = (rows["first"] - before > PAUSE_NS).groupby(rows["who"]).cummax()
     kept = rows[~paused.to_numpy(dtype=np.bool_)]
     end = np.maximum(grouping.most(kept["who"].to_numpy(), kept["last"].to_numpy(), size, 0), begin)
-    return StartUps(begin, np.minimum(end, np.maximum(until, begin)))
+    end = np.minimum(end, np.maximum(until, begin))
+    return StartUps(begin, end, np.maximum(np.minimum(until, inputs.lives.end), end))
 
 
 def most_loaded(inputs: Inputs, actors: Ints) -> str:

@@ -36,8 +36,8 @@ def find(found: Analyses) -> Iterator[Match]:
         users = set(inputs.of_who[mine["who"].to_numpy()].tolist())
         if len(users) >= TASKS.value:
             actors = np.unique(mine["who"].to_numpy(dtype=np.int64))
-            gain = int(_took(found, actors) * (1 - 1 / len(users)))
-            shown.append(Row(path=str(m.paths[int(str(file))]), tasks=len(users), gain_ns=gain))
+            gain, most = (int(ns * (1 - 1 / len(users))) for ns in _took(found, actors))
+            shown.append(Row(path=str(m.paths[int(str(file))]), tasks=len(users), gain_ns=gain, most_ns=most))
             tasks |= users
     shown.sort(key=lambda row: -int(str(row["gain_ns"])))
     cost = min(sum(int(str(row["gain_ns"])) for row in shown), inputs.makespan_ns)
@@ -50,6 +50,7 @@ def find(found: Analyses) -> Iterator[Match]:
         f"{more(len(shown))}",
         names={"path": path},
         cost_ns=cost,
+        most_ns=min(sum(int(str(row["most_ns"])) for row in shown), inputs.makespan_ns),
         estimate=True,
         count=len(shown),
         evidence=shown[:EVIDENCE],
@@ -58,15 +59,15 @@ def find(found: Analyses) -> Iterator[Match]:
     )
 
 
-def _took(found: Analyses, actors: np.ndarray) -> int:
-    """For how long at least one of these actors' processes lived, at most what they used of processors, ns."""
+def _took(found: Analyses, actors: np.ndarray) -> tuple[int, int]:
+    """For how long these actors' processes were on a processor, and at least one of them lived, ns."""
     lives, used = found.inputs.lives, found.processors.of_process
     process = np.unique(lives.process[actors])
     none = np.zeros(len(process), dtype=np.int64)
     times = intervals.union(intervals.make(none, lives.begun[process], lives.over[process]))
     together = int(intervals.length(times, 1)[0])
     known = used[process]
-    return together if (known < 0).any() else min(together, int(known.sum()))
+    return together if (known < 0).any() else min(together, int(known.sum())), together
 
 
 RULE = Rule(
@@ -75,8 +76,8 @@ RULE = Rule(
     title="A compressed input that several tasks expand, each for itself",
     definition=(
         f"{TASKS} read the same compressed file by a program that expands it (gzip, bzip2, xz, zstd, lz4 and the"
-        " like). The estimate is the time in which at least one of these programs ran, at most their processor time,"
-        " less the share of one of them: an upper bound."
+        " like). The estimate is the processor time of these programs, less the share of one of them, at most the time"
+        " in which at least one of them ran, less that share."
     ),
     advice=(
         "Expand it once, in a task of its own on which these depend, and let them read the result; or let one task do"

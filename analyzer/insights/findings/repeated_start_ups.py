@@ -11,8 +11,11 @@ from tailrace.analyzer.insights import start_ups
 from tailrace.analyzer.insights.access_costs import SHORT_NS
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import GAPS, LEAST, TIME, Match, Row, Rule, Threshold, more
+from tailrace.analyzer.insights.inputs import Inputs
+from tailrace.analyzer.model import own_time
 from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.formatting import time_text
+from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.types import Ints
 
 STARTS = Threshold(10, "starts of a program in a stage")
@@ -34,6 +37,7 @@ def find(found: Analyses) -> Iterator[Match]:
         f" {time_text(int(str(top['median_ns'])))} to load itself and its modules{package}{more(len(rows))}",
         names={"stage": found.of_stage(str(top["stage"]))},
         cost_ns=min(saved, inputs.makespan_ns),
+        most_ns=min(sum(int(str(row["most_ns"])) for row in rows), inputs.makespan_ns),
         estimate=True,
         count=len(rows),
         evidence=rows[:5],
@@ -50,22 +54,41 @@ def _programs(found: Analyses, actors: Ints) -> Iterator[Row]:
     place = {name: at for at, name in enumerate(dict.fromkeys(names))}
     program = np.array([place[name] for name in names], dtype=np.int64)
     code, first = grouping.numbered(grouping.pack(stage[actors], program))
-    times = intervals.union(intervals.make(code, loads.begin_ns[actors], loads.end_ns[actors]))
-    together = intervals.length(times, len(first))
+    spans = (
+        _spans(inputs, actors, begin, end)
+        for begin, end in ((loads.begin_ns, loads.end_ns), (loads.begin_ns, loads.work_ns))
+    )
+    together, most = (
+        intervals.length(intervals.union(rows._replace(group=code[rows.group])), len(first)) for rows in spans
+    )
     for group, at in enumerate(first.tolist()):
         mine = actors[code == group]
         if len(mine) < STARTS.value or not names[at]:
             continue
         if np.median(loads.length_ns[mine]) < SHARE.value / 100 * np.median(lives[code == group]):
             continue
+        others = 1 - 1 / len(mine)
         yield Row(
             stage=str(inputs.stages["stage"].iat[int(stage[actors[at]])]),
             program=names[at],
             starts=len(mine),
             median_ns=int(np.median(loads.length_ns[mine])),
-            gain_ns=int(together[group] * (1 - 1 / len(mine))),
+            gain_ns=int(together[group] * others),
+            most_ns=int(most[group] * others),
             package=start_ups.most_loaded(inputs, mine),
         )
+
+
+def _spans(inputs: Inputs, actors: Ints, begin: Ints, end: Ints) -> Intervals:
+    """From the fork of each actor's process to the end of its start-up, and from its last event until it was waited
+    for, which is its end if that is soon; groups: positions in actors."""
+    whole, over = own_time.lives(inputs.m), inputs.lives.end
+    gone = np.where(whole.end - over <= SHORT_NS, np.maximum(whole.end, over), over)
+    every = np.arange(len(actors), dtype=np.int64)
+    first = np.minimum(np.minimum(begin, whole.start)[actors], end[actors])
+    return intervals.joined(
+        [intervals.make(every, first, end[actors]), intervals.make(every, over[actors], gone[actors])]
+    )
 
 
 RULE = Rule(
@@ -75,8 +98,8 @@ RULE = Rule(
     definition=(
         f"{STARTS}, each of which took more than {time_text(SHORT_NS)}, and {SHARE}, from its first event to the last"
         " file of software that it read before any data: its libraries and modules. The estimate is the time in"
-        " which at least one of them did so, less the share of one: an upper bound of what one process for many"
-        " would save."
+        " which at least one of them did so, or was made by its parent or ending, less the share of one; at most it is"
+        " all of the time before a process touched data, in which what it loaded may have set itself up."
     ),
     advice=(
         "Let one process do many of these: a loop over its inputs, a pool of workers that stays, or tasks that are"
