@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import EVIDENCE, IO, LEAST, ORDER, Match, Row, Rule, Threshold, more
 from tailrace.analyzer.insights.polls import TRIES, Loop
+from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import time_text
 
 LOOKS = Threshold(TRIES, "looks with a sleep after each")
@@ -23,6 +26,8 @@ def find(found: Analyses) -> Iterator[Match]:
     yield Match(
         title=_words(found, top) + more(len(rows)),
         names={"task": found.of_task(top.task), "path": top.path},
+        cost_ns=min(_late(found, rows), inputs.makespan_ns),
+        estimate=True,
         count=len(rows),
         evidence=[
             Row(
@@ -36,6 +41,12 @@ def find(found: Analyses) -> Iterator[Match]:
         ],
         tasks={task for loop in rows for task in (loop.task, loop.maker)},
     )
+
+
+def _late(found: Analyses, rows: list[Loop]) -> int:
+    """For how long tasks slept on the critical path when what they looked for was made."""
+    after = {loop.task: intervals.subtract(loop.times, np.array([[0, loop.made_ns]], dtype=np.int64)) for loop in rows}
+    return sum(found.waits.on_path(found.critical.path, after).values())
 
 
 def _words(found: Analyses, loop: Loop) -> str:
@@ -56,7 +67,8 @@ RULE = Rule(
     title="Tasks that wait for others by looking for a file again and again",
     definition=(
         f"A task looked at a path again and again ({LOOKS}) and did nothing but sleep in between, for at least"
-        f" {LEAST}, until another task made it, or made something in it. The task that makes it is what takes the time."
+        f" {LEAST}, until another task made it, or made something in it. The task that makes it is what takes the time;"
+        " the estimate is for how long the loop slept on the critical path when it was made: a bound."
         " The loop holds a worker or a processor's slot meanwhile, and the file may be there before it is complete."
     ),
     advice=(
