@@ -36,19 +36,25 @@ LOOKED_BACK = 8
 class Change:
     """quicker: calls of tasks (`whatif.io_cover`) and by how much they are shorter (their time is divided by it).
     workers: on each host; None: as many as in the run. streamed: hand-overs (rows of `Inputs.handovers`) that happen
-    while their files are written; beside: the pairs of stages (codes) between which that is so, where a declared order
-    does not count. undeclared: (workflow, producer, consumer) whose declared order is dropped. io_stretch,
-    work_stretch: every call on a file, and all the rest, take so many times as long. at_home: each task takes a worker
-    of the host on which it ran, not of any."""
+    while their files are written; beside: the pairs of stages (codes) between which that is so, where the order that
+    was declared, or that a program kept, does not count; pairs: the same of tasks. undeclared: (workflow, producer,
+    consumer) whose declared order is dropped. io_stretch, work_stretch: every call on a file, and all the rest, take so
+    many times as long. at_home: each task takes a worker of the host on which it ran, not of any."""
 
     quicker: tuple[tuple[intervals.Cover, float], ...] = ()
     workers: int | None = None
     streamed: Bools | None = None
     beside: frozenset[tuple[int, int]] = frozenset()
+    pairs: frozenset[tuple[int, int]] = frozenset()
     undeclared: frozenset[tuple[str, str, str]] = frozenset()
     io_stretch: float = 1.0
     work_stretch: float = 1.0
     at_home: bool = False
+
+    @property
+    def streams(self) -> bool:
+        """Whether some tasks run side by side that did not."""
+        return bool(self.beside or self.pairs)
 
 
 class Scene:
@@ -64,6 +70,7 @@ class Scene:
         self.start = inputs.tasks["start_ns"].to_numpy(dtype=np.int64)
         self.end = inputs.tasks["end_ns"].to_numpy(dtype=np.int64)
         self.works = inputs.works
+        self.stage: list[int] = inputs.tasks["stage_code"].tolist()
         self.tagged = bool((inputs.m.who["stage"] + inputs.m.who["task"] != "").any())
         declared = inputs.tables.get("declared_tasks")
         self.managed = declared is not None and len(declared) > 0
@@ -133,8 +140,12 @@ class Scene:
         given = Gifts(tasks, len(self.start))
         self._hand_over(given, change)
         for before, after in self.program:
-            barrier = given.barrier(tuple(before)) if before else -1
+            if not change.streams:
+                barrier = given.barrier(tuple(before)) if before else -1
             for t in after if before else ():
+                if change.streams:
+                    waited = tuple(p for p in before if not self._is_beside(change, p, t))
+                    barrier = given.barrier(waited) if waited else t
                 given.after(barrier, t)
         self._submissions(given)
         return tasks, given.count
@@ -146,12 +157,11 @@ class Scene:
         if change.undeclared:
             rows = rows[(rows["via"] != DECLARED).to_numpy()]
             rows = pd.concat([rows, self._declared_but(change.undeclared)], ignore_index=True)
-        stage = self.inputs.tasks["stage_code"].tolist()
         columns = ("producer", "consumer", "via", "version", "given_ns", "taken_ns", "streamed", "held")
         for p, c, via, version, at, taken, streamed, held in zip(*(rows[n].tolist() for n in columns), strict=True):
             if via == INSIDE or p in self.inner_of.get(c, ()) or c in self.inner_of.get(p, ()):
                 continue  # by `around` and `inner`
-            if via == DECLARED and (stage[p], stage[c]) in change.beside:
+            if via == DECLARED and self._is_beside(change, p, c):
                 continue
             if streamed:
                 self._stream(given, p, c, int(version))
@@ -159,6 +169,10 @@ class Scene:
                 given.after(p, c)
             elif (via == DATA and held) or via in (FORK, EXIT, DECLARED):
                 given.within(p, at, c, taken)
+
+    def _is_beside(self, change: Change, producer: int, consumer: int) -> bool:
+        ends = (self.stage[producer], self.stage[consumer])
+        return (producer, consumer) in change.pairs or ends in change.beside
 
     def _declared_but(self, dropped: frozenset[tuple[str, str, str]]) -> pd.DataFrame:
         order = self.inputs.order

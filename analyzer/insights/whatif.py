@@ -443,7 +443,7 @@ class Replays:
         most = _saved_side_by_side(self.inputs, between, ends)
         if most <= 0:
             return 0
-        change = Change(streamed=between, beside=frozenset({(producer, consumer)}))
+        change = Change(streamed=between, pairs=frozenset({(producer, consumer)}))
         return max(min(most, self._over_ns - self._scene.play(change).over_ns), 0)
 
 

@@ -219,6 +219,21 @@ class TestProgram:
         with pytest.raises(QueryError, match="no workers known: a program that declares no tasks ran them one at a"):
             asked(run, workers=2)
 
+    def test_a_reader_that_its_program_started_later_is_beside_the_writer(self) -> None:
+        """A script runs a, which makes /a 60 ms before its end, and then, 10 ms later, b, which reads it."""
+        story = two_steps()
+        for row in story.rows:
+            row["pid"] = 1 if row["task"] == "a" else 2
+        for pid, (start, end) in enumerate(((0, 100), (110, 200)), 1):
+            story.event("fork", at_ms=start - 1, pid=99, cat="PROCESS", dur=0, ret=pid)
+            story.event("wait", at_ms=start, pid=99, cat="PROCESS", dur=(end - start + 1) * MS, ret=pid)
+        moment(story, 205, pid=99)
+        story.rows.sort(key=lambda row: row["ts"])
+        facts = {"host": "n1", "exe": "/bin/sh", "argv": None}
+        rows = [{**facts, "pid": pid, "ppid": 5 if pid == 99 else 99} for pid in (99, 1, 2)]
+        run = story.run(processes=pd.DataFrame(rows))
+        assert asked(run, together="a,b").saved_ns == 60 * MS
+
     def test_what_ran_side_by_side_shares_workers(self) -> None:
         run = self.script((10, 110), (11, 111), (120, 220), (121, 221), (230, 330))
         found = asked(run, workers=1)
