@@ -21,6 +21,7 @@ import pandas as pd
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.insights.replay import Lag, Play, Player, Task, Workers, lags_of
+from tailrace.analyzer.model import time_model
 from tailrace.analyzer.model.order import DATA, DECLARED, INSIDE, writes
 from tailrace.analyzer.model.order import Task as TaskName
 from tailrace.analyzer.model.process_tree import EXIT, FORK
@@ -39,7 +40,8 @@ class Change:
     while their files are written; beside: the pairs of stages (codes) between which that is so, where the order that
     was declared, or that a program kept, does not count; pairs: the same of tasks. undeclared: (workflow, producer,
     consumer) whose declared order is dropped. io_stretch, work_stretch: every call on a file, and all the rest, take so
-    many times as long. at_home: each task takes a worker of the host on which it ran, not of any."""
+    many times as long. at_home: each task takes a worker of the host on which it ran, not of any. unready: no task
+    waits for a processor."""
 
     quicker: tuple[tuple[intervals.Cover, float], ...] = ()
     workers: int | None = None
@@ -50,6 +52,7 @@ class Change:
     io_stretch: float = 1.0
     work_stretch: float = 1.0
     at_home: bool = False
+    unready: bool = False
 
     @property
     def streams(self) -> bool:
@@ -245,6 +248,8 @@ class Scene:
         if change.io_stretch != 1 or change.work_stretch != 1:
             io = np.minimum(self.io.inside(t, low, high), long)
             long = (io * change.io_stretch + (long - io) * change.work_stretch).astype(np.int64)
+        if change.unready:
+            long = long - self.inputs.spent.inside(t, low, high)[time_model.READY].to_numpy(dtype=np.int64)
         for cover, factor in change.quicker:
             long = long - (cover.inside(t, low, high) * (1 - 1 / factor)).astype(np.int64)
         out: dict[int, list[int]] = {}

@@ -9,6 +9,7 @@ has two sources. One is what the trace doesn't tell, by a replay with the one an
     workers           tasks beside each other don't slow each other down, or their calls on files share the bandwidth
                       that they had, and their computing the processors that they could run on; on several hosts a
                       task takes a worker of any, or of the one on which it ran
+    another order     tasks beside other ones than before wait for a processor as long as they did, or not at all
 
 The other is chance: twice the spread of the tasks of a stage (median absolute deviation, scaled as for a normal
 distribution; a tenth of the duration in a stage of fewer than `LEAST_SIBLINGS` tasks), over the tasks on the replay's
@@ -48,6 +49,7 @@ from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.insights.processors import listed
 from tailrace.analyzer.insights.replay import Play
 from tailrace.analyzer.insights.replay_scene import Change, Scene, at_a_time
+from tailrace.analyzer.model import time_model
 from tailrace.analyzer.model.order import DATA, DECLARED, writes
 from tailrace.analyzer.store.conditions import Glob
 from tailrace.analyzer.util import intervals, nearest, quantities
@@ -159,6 +161,8 @@ def _answer(scene: Scene, asked: _Question) -> Estimate:
     before, after = scene.play(Change()), scene.play(asked.change)
     if asked.change.workers is not None:
         _contention(scene, asked, before, after)
+    if asked.change.workers is not None or asked.change.streams or asked.change.undeclared:
+        _processors_of_others(scene, asked)
     last = int(scene.end[scene.works].max(initial=inputs.start_ns))
     times = [inputs.makespan_ns + after.over_ns - before.over_ns]
     for other in asked.others:
@@ -188,6 +192,14 @@ def _answer(scene: Scene, asked: _Question) -> Estimate:
         interval=asked.interval,
         parts=_parts(inputs, before, after),
     )
+
+
+def _processors_of_others(scene: Scene, asked: _Question) -> None:
+    """Tasks that run beside other ones than they did may wait for a processor for as long, or not at all."""
+    ready = int(scene.inputs.spent.parts()[time_model.READY].to_numpy()[scene.works].sum())
+    if ready:
+        asked.others.append(lambda change: replace(change, unready=True))
+        asked.interval.append(f"tasks wait for a processor for as long as they did ({time_text(ready)}), or not at all")
 
 
 def _spread(inputs: Inputs, scene: Scene, play: Play) -> float:

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from support.diagnosis_stories import processor_waits
 from support.flowcase import MS, T0_NS, FakeRun, Story
 from support.story_run import on_disk
 from support.task_stories import declared_jobs, moment, task
@@ -142,6 +143,13 @@ class TestWorkers:
         found = asked(story.run(**declared_jobs(a1=0.0, a2=0.0)), workers=2)
         assert found.estimate_ns == 100 * MS
         assert found.high_ns >= 160 * MS
+
+    @pytest.mark.parametrize(("ready_ms", "low_ms"), [(75, 50), (0, 100)])
+    def test_what_tasks_waited_for_a_processor_may_go(self, ready_ms: float, low_ms: int) -> None:
+        """Eight tasks of 100 ms, four at a time: in two rounds, of which each may have 25 ms of computing alone."""
+        found = asked(processor_waits(ready_ms), workers=4)
+        assert any("or not at all" in line for line in found.interval) == (ready_ms > 0)
+        assert found.low_ns == pytest.approx(low_ms * MS, abs=MS)
 
     def test_a_task_waits_for_what_its_program_had_awaited(self) -> None:
         story = Story()
