@@ -147,6 +147,8 @@ def estimate(
         _drop(inputs, asked, pair)
     if workers is not None:
         _workers(scene, asked, workers)
+    elif drop:
+        _idle_workers(scene, asked)
     if not asked.assumed:
         raise UsageError("say what would be different: --tier, --together, --drop or --workers")
     return _answer(scene, asked)
@@ -395,6 +397,14 @@ def _contention(scene: Scene, asked: _Question, before: Play, after: Play) -> No
         f"tasks beside each other ({busy[1]:g} at a time, {busy[0]:g} in the run) don't slow each other down, or share"
         f" the bandwidth that their calls had{shared}"
     )
+
+
+def _idle_workers(scene: Scene, asked: _Question) -> None:
+    """The run's workers are those that had tasks at a time: an order that is dropped may have kept others idle."""
+    cores = _processors(scene.inputs)
+    if scene.workers is not None and scene.workers < cores:
+        asked.others.append(lambda change: replace(change, workers=cores))
+        asked.interval.append(f"{scene.workers} at a time, as tasks ran, or one for each of {cores} processors")
 
 
 def _processors(inputs: Inputs) -> int:

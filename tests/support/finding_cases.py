@@ -468,7 +468,7 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     ),
     "dependency without data": (
         dependency_without_data,
-        "b waited for a, but read nothing that it wrote; without it the run could be up to 9.00 ms shorter",
+        "b waited for a, but read nothing that it wrote; without it the run could be up to 10.0 ms shorter",
     ),
     "streaming candidate": (
         streaming_candidate,

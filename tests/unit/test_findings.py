@@ -211,7 +211,10 @@ NUMBERS: dict[str, tuple[Callable[[Any, Finding], Any], Callable[[Finding], Any]
         lambda f: f.evidence[0]["calls"],
     ),
     "expanded again and again": (lambda rows, _: len(rows), lambda f: f.evidence[0]["tasks"]),
-    "dependency without data": (lambda estimate, _: estimate["saved_ns"], lambda f: f.cost_ns),
+    "dependency without data": (
+        lambda estimate, f: estimate["makespan_ns"] - estimate["low_ns"] >= f.cost_ns,
+        lambda f: f.cost_ns > 0,
+    ),
     "streaming candidate": (lambda estimate, f: estimate["saved_ns"] >= f.cost_ns, lambda f: True),
     "never read": (moved("w"), lambda f: f.evidence[0]["written_bytes"]),
     "written, then deleted unread": (moved("w"), lambda f: f.evidence[0]["written_bytes"]),

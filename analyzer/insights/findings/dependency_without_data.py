@@ -15,9 +15,9 @@ def find(found: Analyses) -> Iterator[Match]:
     rows = found.declared.empty
     if len(rows) == 0:
         return
-    # With enough processors, and with the workers that the run had.
+    # With enough processors, and with the workers that the run may have had.
     estimate = whatif.estimate(found.inputs, drop=[whatif.WITHOUT_DATA])
-    saved = max(min(found.declared.together_ns, estimate.saved_ns), 0)
+    saved = max(min(found.declared.together_ns, found.inputs.makespan_ns - estimate.low_ns), 0)
     top = rows.iloc[0]
     producer, consumer = found.ends(top.to_dict())
     them = "it" if len(rows) == 1 else "them"
@@ -39,8 +39,8 @@ RULE = Rule(
     definition=(
         "A task was declared to need a file of another task, ran without failing, and read nothing that the other"
         " wrote. The cost is by how much the longest chain of declared tasks would be shorter without all such"
-        " dependencies, gaps between tasks left out, and no more than `tailrace whatif` estimates with the workers that"
-        " the run had: an upper bound."
+        " dependencies, gaps between tasks left out, and no more than `tailrace whatif` estimates at most, with the workers"
+        " that had tasks at a time, or one for each processor: an upper bound."
     ),
     advice="Remove the dependency, unless it stands for an effect that no file shows.",
     source="The declared DAG compared with the observed one (docs/declared-dag.md); Kelley and Walker 1959",
