@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import EVIDENCE, LEAST, TIME, Match, Row, Rule, Threshold
-from tailrace.analyzer.insights.processors import BUSY
+from tailrace.analyzer.insights.processors import BUSY, SEVERAL
 from tailrace.analyzer.util.formatting import time_text
 
 MORE = Threshold(1.5, "times as much work at a time as processors")
@@ -67,8 +67,9 @@ RULE = Rule(
     definition=(
         "By the kernel's account of each process (schedstat) the tasks of the run together were on a processor or ready"
         f" for one, at least {MORE.value:g} for each that they could use, and those of the critical path were ready and"
-        " waited. A task counts as its process that wants most. The estimate is that share of their time then: what as"
-        " many processors as are wanted could save, an upper bound."
+        " waited. A task counts as its process that wants most, and that one as its threads that are on a processor or"
+        f" ready on average; where these are {SEVERAL:g} or more, the change is fewer threads. The estimate is that"
+        " share of their time then: what as many processors as are wanted could save, an upper bound."
     ),
     advice=(
         "The processors are the limit, not I/O: use more of them (more nodes, more cores for each task's allocation),"
