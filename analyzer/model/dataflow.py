@@ -134,13 +134,12 @@ _models: weakref.WeakKeyDictionary[AnalyzedRun, Model] = weakref.WeakKeyDictiona
 def model(run: AnalyzedRun) -> Model:
     """The model of a run: one pass over its events the first time, then cached as long as `run` lives."""
     if run not in _models:
-        # The trace has absolute paths with links resolved.
-        own = [os.path.realpath(run.path), *_hashed_directories(run)]
+        edges = run.edges()
         built = build(
-            staged.join(copied_up.join(run.edges(), mounts.finder(run.meta)), run.declared_files),
+            staged.join(copied_up.join(edges, mounts.finder(run.meta)), run.declared_files),
             run.processes,
             declared_paths(run),
-            own,
+            run_directories(run, edges),
             lossy=run.lossy_processes,
             manager=manager_directories(run),
             outputs=declared_paths(run, "w"),
@@ -212,11 +211,25 @@ def declared_paths(run: AnalyzedRun, direction: str = "") -> list[str]:
     return [str(path) for path in files["path"].dropna().unique()] if len(files) else []
 
 
-def _hashed_directories(run: AnalyzedRun) -> list[str]:
-    """The run's own directory as its events have it, where names are hashed."""
-    redaction = run.meta.get("redaction")
-    directory = redaction.get("directory") if isinstance(redaction, dict) else None
-    return [directory] if isinstance(directory, str) and directory.startswith("/") else []
+def run_directories(run: AnalyzedRun, table: edge_table.EdgeTable) -> list[str]:
+    """The run's own directory: where it is, and where it was when it was recorded, as its events have it."""
+    found = {os.path.realpath(run.path)}  # events have absolute paths with links resolved
+    for part in mounts.descriptions(run.meta):
+        redaction = part.get("redaction")
+        told = (part.get("directory"), redaction.get("directory") if isinstance(redaction, dict) else None)
+        found.update(path for path in told if isinstance(path, str) and path.startswith("/"))
+    return sorted(found | _recorded_at(run, table))
+
+
+def _recorded_at(run: AnalyzedRun, table: edge_table.EdgeTable) -> set[str]:
+    """The same of a run that does not say it, by its declared files, whose names no other run's have."""
+    try:
+        names = [name for name in os.listdir(run.path / "declared") if name.endswith(".jsonl")]
+    except OSError:
+        return set()
+    paths = table.aliases["path"]
+    ends = tuple(f"/declared/{name}" for name in names)
+    return {str(path).rsplit("/", 2)[0] for path in paths[paths.str.endswith(ends)]} - {""} if ends else set()
 
 
 def manager_directories(run: AnalyzedRun) -> list[str]:

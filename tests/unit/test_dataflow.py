@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -272,3 +273,18 @@ class TestDeclared:
 
     def test_nothing_declared_makes_an_empty_table(self) -> None:
         assert len(declared_vs_observed.compare_declared(Story().run())) == 0
+
+
+@pytest.mark.parametrize("told", ["description", "restart", "declared file", "nobody"])
+def test_the_runs_own_files_are_known_where_the_run_was_recorded(told: str, tmp_path: Path) -> None:
+    """The run was copied since. Runs of before say it by the names of their declared files alone."""
+    story = Story()
+    for path in ("/old/run/declared/make-n1-1-18ec.jsonl", "/old/run/run.json", "/old/data.txt"):
+        story.write(path, task="t")
+    (tmp_path / "declared").mkdir()
+    (tmp_path / "declared" / ("make-n1-1-18ec.jsonl" if told == "declared file" else "other.jsonl")).touch()
+    here = {"directory": "/old/run"}
+    meta = {"description": here, "restart": {"restarts": [here]}}.get(told, {})
+    m = dataflow.model(story.run(path=tmp_path, meta=meta))
+    data = {str(m.paths[file]) for file in m.bursts["file"][m.classed(["data"])]}
+    assert data == ({*m.paths} if told == "nobody" else {"/old/data.txt"})
