@@ -190,6 +190,11 @@ def program(exe: str) -> str:
     return exe.rsplit("/", 1)[-1]
 
 
+def is_library_code(path: str) -> bool:
+    """Whether a file is code of installed software by its name, whoever reads it."""
+    return SOFTWARE_PATHS.search(path) is not None and any(kind.search(path) for kind, _ in LOADERS)
+
+
 def classify(
     table: EdgeTable,
     bursts: pd.DataFrame,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import pandas as pd
@@ -113,11 +114,13 @@ def _reached(roots: Iterable[Task], successors: dict[Task, list[Task]]) -> set[T
 
 
 def _last_files(inputs: Inputs, actors: Bools) -> list[str]:
-    """The data files that actors read or wrote last, the last first."""
+    """The data files that actors read or wrote last, the last first, but for the code that a traceback quotes: those of
+    a library, read by the one that reports the failure."""
     m = inputs.m
     mine = actors[m.bursts["who"].to_numpy()] & (m.cls == file_classes.CLASSES.index("data"))
     rows = m.bursts[mine].sort_values("last_ns", ascending=False, kind="stable")
-    return [str(m.paths[file]) for file in dict.fromkeys(rows["file"].tolist())][:LAST_FILES]
+    paths = (str(m.paths[file]) for file in dict.fromkeys(rows["file"].tolist()))
+    return list(islice((path for path in paths if not file_classes.is_library_code(path)), LAST_FILES))
 
 
 def process_faults(inputs: Inputs) -> pd.DataFrame:

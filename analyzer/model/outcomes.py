@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.store.processes import SignalEnd
-from tailrace.analyzer.util.exit_codes import CRASHES, ended, signal_name, signal_text
+from tailrace.analyzer.util.exit_codes import CRASHES, cause, signal_name, signal_text
 from tailrace.analyzer.util.formatting import count_text
 from tailrace.analyzer.util.lazy import lazy
 
@@ -224,10 +224,8 @@ def _fault(status: int) -> str:
     number, code = status & 0x7F, status >> 8
     if number:
         return f"was killed by {signal_text(number)}"
-    kind, reason = ended(code)
-    if kind == "killed":  # a shell's exit code
-        return f"ended with exit code {code}, since a program in it was killed by {reason}"
-    return f"ended with {reason}" if code else ""
+    reason = cause(code)  # a shell's
+    return f"ended with exit code {code}{reason and ', '}{reason}" if code else ""
 
 
 def _killed_text(killed: Mapping[int, int]) -> str:

@@ -2,10 +2,12 @@
 
 ended(3)    ->  ("failed", "exit code 3")
 ended(137)  ->  ("killed", "signal 9 (SIGKILL)")
+cause(141)  ->  "since a command of its pipe was ended by SIGPIPE (its reader had ended first)"
 """
 
 from __future__ import annotations
 
+import re
 import signal
 
 BY_SIGNAL = 128
@@ -14,6 +16,12 @@ CRASHES = frozenset(
     {signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV, signal.SIGSYS}
 )
 """Signals by which a program ends for a fault of its own."""
+PIPE_ADVICE = (
+    "Let the reader read to the end (`awk 'NR <= 10'` in the place of `head`), or run this pipe without `pipefail`: its"
+    " writer is asked to stop by SIGPIPE, which is no fault."
+)
+_TOLD = re.compile(r"exit(?:ed)?(?: with)?(?: non-zero)?(?: exit)? (?:status|code)\D{0,3}(\d+)", re.IGNORECASE)
+"""The exit code in the words of a manager: "returned non-zero exit status 141", "exit code: 141"."""
 
 
 def signal_name(number: int) -> str:
@@ -42,3 +50,24 @@ def ended(code: int) -> tuple[str, str]:
         return "done", ""
     number = signal_of(code)
     return ("failed", f"exit code {code}") if number is None else ("killed", signal_text(number))
+
+
+def cause(code: int) -> str:
+    """What a shell's exit code says of the program by whose end it ended; "" for a code of no signal."""
+    number = signal_of(code)
+    if number is None or not signal_name(number):
+        return ""
+    if number == signal.SIGPIPE:
+        return "since a command of its pipe was ended by SIGPIPE (its reader had ended first)"
+    return f"since a program in it was killed by {signal_text(number)}"
+
+
+def code_in(text: str) -> int:
+    """The exit code that a manager's error names; 0 where it names none."""
+    told = _TOLD.search(text)
+    return int(told[1]) if told and len(told[1]) <= 3 else 0
+
+
+def is_pipe_end(code: int) -> bool:
+    """Whether an exit code stands for SIGPIPE."""
+    return signal_of(code) == signal.SIGPIPE

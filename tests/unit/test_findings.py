@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 import tailrace
 from support.call_stories import many_flushes
-from support.finding_cases import CASES, crashed_process, ended, failed_tasks
+from support.finding_cases import CASES, crashed_process, ended, failed_command, failed_tasks
 from support.flowcase import MS, T0_NS, FakeRun, Story
 from support.story_run import on_disk
 from support.task_stories import declared, moment, task
@@ -311,6 +311,33 @@ def test_failures_in_many_ways_are_few_findings_and_none_is_left_out(others: int
     named = told[4].split(", ")
     assert len({*named} - {"..."}) == min(folded, 5) and ("..." in named) == (folded > 5)
     assert rows[-1].query == "tailrace.open('/runs/story').outcomes"
+
+
+@pytest.mark.parametrize(("code", "told"), [(141, "SIGPIPE"), (137, "SIGKILL"), (3, "")])
+def test_a_failed_task_says_which_signal_its_exit_status_stands_for(code: int, told: str) -> None:
+    row = insights(failed_tasks(ended("b1", "failed", f"returned non-zero exit status {code}"))).findings()[1]
+    assert [name in row.title for name in ("SIGPIPE", "SIGKILL")] == [told == "SIGPIPE", told == "SIGKILL"]
+    assert ("pipefail" in row.advice) == (told == "SIGPIPE")
+
+
+@pytest.mark.parametrize(("exe", "told"), [("/bin/bash", True), ("/opt/solver", False)])
+def test_only_a_shells_exit_code_stands_for_a_signal(exe: str, told: bool) -> None:
+    run = failed_command()
+    run.processes.loc[run.processes["pid"] == 3, ["exe", "exit"]] = [exe, 141]
+    (row,) = [finding for finding in insights(run).findings() if finding.kind == "failed command"]
+    assert "ended with exit code 141" in row.title
+    assert ("SIGPIPE" in row.title, "pipefail" in row.advice) == (told, told)
+
+
+def test_the_code_that_a_traceback_quotes_is_no_last_file() -> None:
+    """A program's own code may be what failed, a library's is what reports it."""
+    run = failed_tasks()
+    story = Story(run.rows, files=50, now_ms=50)
+    for path in ("/home/u/step.py", "/home/u/venv/lib/python3.11/site-packages/manager/shell.py"):
+        story.read(path, task="a1", stage="a")
+        story.read(path, task="a2", stage="a")
+    shown = insights(run).findings()[0].evidence[0]["last files"]
+    assert shown == "/home/u/step.py, /part-a1, /in-a1"
 
 
 def test_a_process_that_crashed_is_found_though_the_command_went_on() -> None:

@@ -126,11 +126,26 @@ def test_a_signal_counts_where_a_program_crashed_or_its_task_has_no_result(
 
 
 def test_a_commands_end_is_told_from_a_shells_word_for_a_signal() -> None:
-    assert outcomes.faults([0, 3 << 8, 9, 139 << 8]) == [
+    assert outcomes.faults([0, 3 << 8, 9, 139 << 8, 141 << 8, 163 << 8]) == [
         "ended with exit code 3",
         "was killed by signal 9 (SIGKILL)",
         "ended with exit code 139, since a program in it was killed by signal 11 (SIGSEGV)",
+        "ended with exit code 141, since a command of its pipe was ended by SIGPIPE (its reader had ended first)",
+        "ended with exit code 163",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("its command returned non-zero exit status 141", 141),
+        ("Process `SCAN (1)` terminated with an error exit status (137)", 137),
+        ("Command failed with exit code: 3", 3),
+        ("ValueError: 141 is too many", 0),
+    ],
+)
+def test_an_exit_code_is_found_in_a_managers_words(text: str, code: int) -> None:
+    assert exit_codes.code_in(text) == code
 
 
 def test_a_signal_that_asks_to_end_is_no_crash() -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 import pandas as pd
 
+from tailrace.analyzer.edges import file_classes
 from tailrace.analyzer.insights import failures
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import EVIDENCE, FAILURE, Match, Row, Rule
+from tailrace.analyzer.util import exit_codes
 from tailrace.analyzer.util.exit_codes import signal_text
 from tailrace.analyzer.util.formatting import count_text
+
+SHELL = re.compile(r"(ba|da|z|k|c|tc|fi)?sh|busybox")
 
 
 def find(found: Analyses) -> Iterator[Match]:
@@ -34,6 +39,7 @@ def find(found: Analyses) -> Iterator[Match]:
         query="" if len(ends) else "tailrace.open({run}).command_ends",
         count=max(len(ends), 1),
         evidence=_evidence(ends),
+        advice=exit_codes.PIPE_ADVICE if len(ends) and _ended_by_pipe(ends.iloc[0]) else "",
     )
 
 
@@ -42,9 +48,19 @@ def _called(row: pd.Series) -> str:
 
 
 def _end(row: pd.Series) -> str:
-    return (
-        f"was killed by {signal_text(int(row['signal']))}" if row["crashed"] else f"ended with exit code {row['exit']}"
-    )
+    if row["crashed"]:
+        return f"was killed by {signal_text(int(row['signal']))}"
+    # Codes above 128 are what a shell returns; another program may mean anything by them.
+    reason = exit_codes.cause(int(row["exit"])) if _is_shell(row) else ""
+    return f"ended with exit code {row['exit']}{reason and ', '}{reason}"
+
+
+def _is_shell(row: pd.Series) -> bool:
+    return SHELL.fullmatch(file_classes.program(str(row["exe"] or ""))) is not None
+
+
+def _ended_by_pipe(row: pd.Series) -> bool:
+    return not row["crashed"] and _is_shell(row) and exit_codes.is_pipe_end(int(row["exit"]))
 
 
 def _filters(row: pd.Series) -> list[str]:

@@ -10,6 +10,7 @@ from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.failures import Failure
 from tailrace.analyzer.insights.finding import EVIDENCE, FAILURE, Match, Row, Rule
 from tailrace.analyzer.model.outcomes import WORDS
+from tailrace.analyzer.util import exit_codes
 from tailrace.analyzer.util.formatting import count_text
 
 TABLE = "tailrace.open({run}).outcomes"
@@ -25,6 +26,7 @@ def find(found: Analyses) -> Iterator[Match]:
             query="" if first["seen"] and failure.ways == 1 else TABLE,
             count=len(failure.tasks) + failure.blocked,
             evidence=_evidence(found, failure.tasks),
+            advice=exit_codes.PIPE_ADVICE if failure.ways == 1 and _ended_by_pipe(failure) else "",
         )
 
 
@@ -38,11 +40,17 @@ def _title(found: Analyses, failure: Failure) -> str:
     parts = [f"{who} {were}{WORDS[str(first['status'])]}{tries}"]
     if failure.error and not str(first["status"]).startswith(failure.error):  # "canceled: cancel"
         parts.append(f": {failure.error}")
+        reason = exit_codes.cause(exit_codes.code_in(failure.error))
+        parts.append(f", {reason}" if reason and "SIG" not in failure.error else "")
     if failure.blocked:
         parts.append(f"; {count_text(failure.blocked, 'task')} never ran for it")
     if first["files"]:
         parts.append(f"; last files: {', '.join(first['files'])}")
     return "".join(parts)
+
+
+def _ended_by_pipe(failure: Failure) -> bool:
+    return exit_codes.is_pipe_end(exit_codes.code_in(failure.error))
 
 
 def _rest(found: Analyses, failure: Failure) -> str:
