@@ -6,7 +6,8 @@
                     the consumer could have begun earlier: `saved_ns` is by how much the run's longest chain of tasks
                     would be shorter, `together_ns` the same for all such dependencies at once.
     untouched       a declared input that the task never read or ran, a declared output that it never wrote; not of a
-                    task that failed, which might have
+                    task that failed, which might have, nor a file that was staged: an untagged process that read it
+                    wrote what the task read (Nextflow's `stageInMode 'copy'`), or the other way round
 
 The chain is the longest path over declared dependencies, each task weighing its time from first to last event; gaps
 between tasks weigh nothing. So a saving is an upper bound with enough processors. Declared tasks without events weigh
@@ -150,6 +151,7 @@ def untouched(inputs: Inputs) -> pd.DataFrame:
     names = list(zip(who["workflow"].to_numpy()[bursts["who"]], who["task"].to_numpy()[bursts["who"]], strict=True))
     did = set(zip(names, bursts["file"].tolist(), bursts["dir"].tolist(), strict=True))
     by_anyone = set(bursts["file"].tolist())
+    staging = _Staging(inputs)
     ran = set(zip(who["workflow"], who["task"], strict=True)) - _failed(inputs.tables.get("outcomes"))
     rows = []
     for row in files.to_dict("records"):
@@ -162,6 +164,8 @@ def untouched(inputs: Inputs) -> pd.DataFrame:
         # A folder is made, and others may fill it.
         if wanted or (row["direction"] == "w" and not folders.isdisjoint(codes)):
             continue
+        if staging.carried(name, codes, str(row["direction"])):
+            continue
         # What the dynamic linker loads is in no trace.
         if row["direction"] == "r" and SHARED_OBJECT.search(row["path"]):
             continue
@@ -173,6 +177,32 @@ def untouched(inputs: Inputs) -> pd.DataFrame:
         rows.append((*name, row["direction"], row["path"], state))
     result: pd.DataFrame = pd.DataFrame(rows, columns=columns)
     return result
+
+
+class _Staging:
+    """What untagged processes read and wrote: those that a manager starts, not itself, which does it for many tasks."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        m = inputs.m
+        run = inputs.run
+        managers = m.of_processes({*run.manager_processes, *run.own_processes} if run else ())
+        untagged = (m.who["task"] == "").to_numpy(dtype=np.bool_) & ~managers
+        self._files: dict[tuple[object, int], set[int]] = {}
+        self._carriers: dict[tuple[int, int], set[int]] = {}
+        names = outcomes.task_keys(m.who)
+        rows = m.bursts.loc[m.classed(("data",)), ["who", "file", "dir"]].drop_duplicates()
+        for who, file, way in zip(*(rows[name].tolist() for name in ("who", "file", "dir")), strict=True):
+            self._files.setdefault((who if untagged[who] else names[who], way), set()).add(file)
+            if untagged[who]:
+                self._carriers.setdefault((file, way), set()).add(who)
+
+    def carried(self, task: tuple[str, str], codes: list[int], direction: str) -> bool:
+        """Whether a process that read one of the files wrote what the task read ("r"), or wrote one of them and read
+        what the task wrote ("w")."""
+        near, far = (edge_table.READ, edge_table.WRITE) if direction == "r" else (edge_table.WRITE, edge_table.READ)
+        moved = self._files.get((task, near), set()).difference(codes)
+        carriers = {who for code in codes for who in self._carriers.get((code, near), ())}
+        return any(not moved.isdisjoint(self._files.get((who, far), ())) for who in carriers)
 
 
 def _below(paths: list[str], codes_of: Mapping[str, list[int]], folder: str) -> list[int]:

@@ -115,6 +115,23 @@ class TestDeclared:
         d = of(story, **declared(("make", "use", "file"), ("make", "later", "file"), files=files)).declared
         assert d.untouched[["task", "path"]].to_numpy().tolist() == [["later", "/w/prog"]]
 
+    @pytest.mark.parametrize(("by", "told"), [({}, False), ({"task": "copy"}, True)])
+    def test_a_file_that_was_staged_for_its_task_is_used(self, by: dict[str, str], told: bool) -> None:
+        """A wrapper without a task copies /in to /w/in and /w/out to /out; a task that does so has files of its own."""
+        story = Story()
+        story.read("/in", pid=7, **by)
+        story.write("/w/in", pid=7, **by)
+        story.read("/w/in", task="use", pid=8)
+        story.write("/w/out", task="use", pid=8)
+        story.read("/w/out", pid=9, **by)
+        story.write("/out", pid=9, **by)
+        story.read("/other", pid=10)
+        story.write("/w/in", pid=10)
+        files = (("use", "r", "/in"), ("use", "w", "/out"), ("use", "r", "/other"))
+        tables = declared(("use", "later", "file"), files=files)
+        d = of(story, manager_processes={("n1", 10, "")}, **tables).declared
+        assert set(d.untouched["path"]) == {"/other", *(("/in", "/out") if told else ())}
+
     def test_a_declared_folder_is_the_files_below_it(self) -> None:
         story = Story()
         story.write("/d/x", 0, 100, task="make", at_ms=0)

@@ -34,7 +34,7 @@ RULE = Rule(
     title="A declared input that was not read, or a declared output that was not written",
     definition=(
         "A task left events and did not fail, and none of them reads or runs its declared input, or writes its declared"
-        " output, under any name that the file had in the run."
+        " output, under any name that the file had in the run, or as a copy that an untagged process staged for it."
     ),
     advice="Correct the declaration: a wrong input delays the task, a missing output fails the tasks that need it.",
     source="The declared DAG compared with the observed one (docs/declared-dag.md)",
