@@ -48,8 +48,8 @@ class ImportedTask:
     names: what may be its `task` tag in a trace, the likeliest first; unique in the workflow.
     after: tasks (by their first name) that it waited for beyond those that wrote its inputs, and in vias the manager's
     word where it is another one than the workflow's; inputs, outputs: paths, absolute or relative to the workflow's
-    root; times in ns since the epoch; status: of docs/declared-dag.md; requested: resources, by its words or the
-    manager's own.
+    root; times in ns since the epoch (t_alloc_ns: when what the manager starts for the task began, t_start_ns: when the
+    task itself did); status: of docs/declared-dag.md; requested: resources, by its words or the manager's own.
     """
 
     names: tuple[str, ...]
@@ -61,6 +61,7 @@ class ImportedTask:
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     t_submit_ns: int | None = None
+    t_alloc_ns: int | None = None
     t_start_ns: int | None = None
     t_end_ns: int | None = None
     status: str = ""
@@ -354,7 +355,12 @@ def with_seen_times(
             end = last if late or last >= end else end
         if submitted is not None and start is not None:
             submitted = min(submitted, start)
-        tasks.append(replace(task, t_start_ns=start, t_end_ns=end, t_submit_ns=submitted))
+        alloc = task.t_alloc_ns
+        if alloc is not None and start is not None:
+            alloc = min(alloc, start)
+        if alloc is not None and submitted is not None:
+            submitted = min(submitted, alloc)
+        tasks.append(replace(task, t_alloc_ns=alloc, t_start_ns=start, t_end_ns=end, t_submit_ns=submitted))
     return replace(workflow, tasks=tasks)
 
 
@@ -451,6 +457,7 @@ def _task_line(
         kind=task.kind,
         name=task.label or own,
         t_submit_ns=task.t_submit_ns,
+        t_alloc_ns=task.t_alloc_ns,
         deps=deps,
         inputs=inputs,
         outputs=outputs,

@@ -288,6 +288,7 @@ def _task(folder: Path, row: Row) -> ImportedTask:
         inputs=tuple(staged),
         outputs=tuple(_outputs(folder, lines, set(staged.values()))),
         t_submit_ns=_moment(row.get("submit")),
+        t_alloc_ns=begun,
         t_start_ns=begun,
         t_end_ns=ended,
         status=status,
@@ -362,7 +363,7 @@ def _alternatives(pattern: str) -> Iterator[str]:
 
 
 def _times(folder: Path, row: Row) -> tuple[int | None, int | None, str]:
-    """Begin, end and status."""
+    """Begin (of the wrapper, which stages before it starts the script), end and status."""
     begin, end = (_made(folder / name) for name in (".command.begin", ".exitcode"))
     submitted, lasted = _moment(row.get("submit")), _lasted(row.get("duration"))
     if end is None and submitted is not None and lasted is not None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -84,6 +85,20 @@ def test_of_a_task_without_an_end_nothing_is_said_that_it_may_still_do() -> None
         "The run took 500 ms before its first task began, and 380 ms after the last call of a task, of 900 ms;"
         " when the last task was over is not known, since 1 task that had begun has no declared end"
     )
+
+
+@pytest.mark.parametrize(("alloc_ms", "told"), [(110, "490 ms"), (590, ""), (None, "")])
+def test_a_gap_in_which_the_manager_prepared_the_task_says_so(alloc_ms: int | None, told: str) -> None:
+    """The task's wrapper began at that time, copied the inputs, and started the task at 600 ms."""
+    story = Story()
+    task(story, "make", 0, 100, writes="/a")
+    task(story, "use", 600, 1000, reads="/a")
+    tables = declared(("make", "use", "file"))
+    began = [None if name == "make" or alloc_ms is None else T0_NS + alloc_ms * MS for name in ("make", "use")]
+    tables["declared_tasks"]["t_alloc_ns"] = pd.array(began, dtype="Int64")
+    (gap,) = [one for one in insights(story.run(**tables)).findings() if one.kind == "critical path gaps"]
+    prepared = f"; for {told} its manager prepared the next task" if told else ""
+    assert prepared in gap.title and ("prepared" in gap.title) == ("link inputs" in gap.advice) == bool(told)
 
 
 def test_a_gap_after_the_last_call_says_where_it_is() -> None:

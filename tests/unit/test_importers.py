@@ -128,6 +128,11 @@ def test_nextflows_work_directory(nextflow: Path) -> None:
     assert (make.stage, make.outputs, make.status) == ("MAKE", (str(folder / "a b.txt"),), "done")
     assert make.requested == {"cores": 2, "memory_bytes": 3 << 29}
     assert (make.t_start_ns, make.t_end_ns) == (1_000_000_000, 2_000_000_000)
+    # The wrapper stages before the script's first call.
+    names = {one.names[0]: one.names[0] for one in workflow.tasks}
+    seen = {make.names[0]: (1_700_000_000, 1_900_000_000)}
+    traced = importing.with_seen_times(workflow, names, seen).tasks[0]
+    assert (traced.t_alloc_ns, traced.t_start_ns, traced.t_end_ns) == (1_000_000_000, 1_700_000_000, 1_900_000_000)
     assert sort.inputs == make.outputs and (sort.status, sort.error) == ("failed", "exit code 3")
 
 

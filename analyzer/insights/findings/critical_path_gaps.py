@@ -32,6 +32,12 @@ LATE_BY_MANAGER = (
     " make tasks fewer and longer."
 )
 """The same where no program of the user's submits them."""
+PREPARED = (
+    "See what the manager does for a task before it begins: link inputs in place of copying them, stage a common one"
+    " once, keep containers and environments ready."
+)
+"""The advice where the next task had its place, and what its manager starts for it (a wrapper that stages) ran."""
+PREPARING = "(staging in, a container, a prolog)"
 SHORT = "Make tasks fewer and longer: give each a batch of what they take one by one."
 """The advice where tasks are short beside the gaps before them."""
 MANY = 50
@@ -46,17 +52,28 @@ def find(found: Analyses) -> Iterator[Match]:
     gap = int(gaps.sum() if found.inputs.managed else gaps[gaps >= LEAST_MS.value * 1e6].sum())
     if not LEAST.reached(gap, makespan) or gap < LEAST_MS.value * 1e6:
         return
-    late = _not_submitted(found)
-    mostly = late > gap / 2
+    late, prepared = _not_submitted(found), _prepared(found)
+    mostly, is_prepared = late > gap / 2, prepared > gap / 2
     tasks = {int(task) for task in found.critical.path["task"] if task >= 0}
     nobody = "No task" if (found.inputs.tasks["task"] != "").to_numpy()[list(tasks)].any() else "No process"
     submits = LATE_BY_MANAGER if found.inputs.of_manager.any() else LATE
     short = _short_tasks(found)
-    named = {RETRY: _is_pause(found), SHORT: short != "", submits: mostly, UNMANAGED: not found.inputs.managed}
+    named = {
+        RETRY: _is_pause(found),
+        PREPARED: is_prepared,
+        SHORT: short != "",
+        submits: mostly,
+        UNMANAGED: not found.inputs.managed,
+    }
     yield Match(
         title=f"{nobody} on the critical path made a call for {time_text(gap)} of {time_text(makespan)};"
         f" {short or _longest_gap(found)}"
-        + (f"; for {time_text(late)} the next task had not been submitted" if mostly else ""),
+        + (f"; for {time_text(late)} the next task had not been submitted" if mostly else "")
+        + (
+            f"; for {time_text(prepared)} its manager prepared the next task (staging in, a container, a prolog)"
+            if is_prepared
+            else ""
+        ),
         cost_ns=gap,
         advice=next((advice for advice, fits in named.items() if fits), ""),
         evidence=_evidence(found),
@@ -72,6 +89,21 @@ def _not_submitted(found: Analyses) -> int:
         at = submitted.get(names[piece["task"]], 0)
         late += min(max(at - int(piece["begin_ns"]), 0), int(piece["gap"]))
     return late
+
+
+def _prepared(found: Analyses) -> int:
+    """How long tasks of the path had their place (`t_alloc_ns`) before their first call, ns."""
+    table = found.inputs.tables.get("declared_tasks")
+    if table is None or "t_alloc_ns" not in table:
+        return 0
+    told = table[table["t_alloc_ns"].notna()]
+    began = dict(zip(outcomes.task_keys(told.fillna({"workflow": ""})), told["t_alloc_ns"].astype(int), strict=True))
+    names, ns = outcomes.task_keys(found.inputs.tasks), 0
+    for piece in found.critical.path.query("task >= 0 and gap > 0").to_dict("records"):
+        if alloc := began.get(names[piece["task"]]):
+            until = int(piece["begin_ns"]) + int(piece["gap"])
+            ns += min(max(until - alloc, 0), int(piece["gap"]))
+    return ns
 
 
 def _pieces(found: Analyses) -> pd.DataFrame:
