@@ -174,7 +174,7 @@ json_t *time_facts() {
 }
 
 // The members of a description except the mounts.
-Json describe(const RunDescription &d, const char *host) {
+Json describe(const char *directory, const RunDescription &d, const char *host) {
   struct utsname names;
   Json cpu = processor();
   Json described(json_pack("{s:o s:o s:O s:o s:o s:o s:i s:s s:o s:s s:O s:o s:{s:s}}",                          //
@@ -187,6 +187,7 @@ Json describe(const RunDescription &d, const char *host) {
   if (!d.journal_dir.empty()) {
     json_object_set_new(described.get(), "journal_dir", json_stringn(d.journal_dir.data(), d.journal_dir.size()));
   }
+  json_object_set_new(described.get(), "directory", as_string(directory));
   json_object_set_new(described.get(), "time", time_facts());
   json_object_set(described.get(), "batch", const_cast<json_t *>(d.batch));
   return described;
@@ -236,7 +237,7 @@ bool knows(const json_t *run, const char *host) {
 }
 
 bool publish_first(const char *directory, const RunDescription &d, const char *host) {
-  Json content = describe(d, host);
+  Json content = describe(directory, d, host);
   json_object_set_new(content.get(), "format", json_integer(1));
   json_object_set_new(content.get(), "restarts", json_array());
   CString members(json_dumps(content.get(), JSON_INDENT(1))), found_mounts = list_mounts();
@@ -273,7 +274,7 @@ bool describe_host(const char *directory, const RunDescription &d) {
   }
   if (knows(run.get(), host)) return true;
   if (!member(run.get(), "restarts")) json_object_set_new(run.get(), "restarts", json_array());
-  Json here = describe(d, host);
+  Json here = describe(directory, d, host);
   CString found_mounts = list_mounts();
   if (found_mounts) json_object_set_new(here.get(), "mounts", json_loads(found_mounts.get(), 0, nullptr));
   json_array_append_new(member(run.get(), "restarts"), here.release());

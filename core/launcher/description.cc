@@ -217,11 +217,10 @@ struct Here {
   std::optional<std::vector<Mount>> mounted = recorded_mounts();
 };
 
-// By which readers find what is hashed in the run, and the run's own files among it.
-std::string redaction(const NameHasher &hasher, const std::string &directory, int depth) {
+// By which readers find what is hashed in the run.
+std::string redaction(const NameHasher &hasher, int depth) {
   Object out(depth);
-  out.string("names", "hashed").string("key", fingerprint_of(hasher));
-  return out.string("directory", recorded_path(hasher, directory, false)).end();
+  return out.string("names", "hashed").string("key", fingerprint_of(hasher)).end();
 }
 
 // The members of a description at this depth.
@@ -238,6 +237,8 @@ Object described(const std::string &directory, const Describing &run, const Here
   out.string("run_id", random_id()).string("created", now()).member("command", list(redacted(run.command), depth + 1));
   const NameHasher &hasher = name_hasher();
   out.string("cwd", recorded_path(hasher, working_directory(), false));
+  // Readers know the run's own files by it, also where the run was moved to another folder.
+  out.string("directory", recorded_path(hasher, directory, false));
   out.string("tags", recorded_tags(hasher, run.tags)).string("user", user_name());
   out.member("uid", std::to_string(::getuid())).string("host", here.host).string("kernel", named ? names.release : "?");
   here.boot ? out.string("boot_id", *here.boot) : out.member("boot_id", "null");
@@ -251,7 +252,7 @@ Object described(const std::string &directory, const Describing &run, const Here
   // So that a later command on this node finds the journals without the setting.
   const std::string chosen = journal_directory(nullptr);
   if (chosen != default_journal_directory() && !hasher.is_on()) out.string("journal_dir", chosen);
-  if (hasher.is_on()) out.member("redaction", redaction(hasher, directory, depth + 1));
+  if (hasher.is_on()) out.member("redaction", redaction(hasher, depth + 1));
   if (const std::string job = batch_job(depth + 1); !job.empty()) out.member("batch", job);
   return out;
 }

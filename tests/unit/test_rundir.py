@@ -75,6 +75,15 @@ def test_the_schema_finds_a_wrong_run_json(tmp_path, change, fault):
     assert any(fault in found for found in run_schema.faults({**run, **change}))
 
 
+def test_each_description_says_where_the_run_was_recorded(tmp_path):
+    """A reader knows the run's own files by it when the run has moved."""
+    first = rundir.open_run_directory(tmp_path / "run", ["true"])
+    moved = first.rename(tmp_path / "moved")
+    again = rundir.open_run_directory(moved, ["true"])
+    run = described(again)
+    assert (run["directory"], run["restarts"][0]["directory"]) == (str(first), str(moved))
+
+
 def test_the_mount_of_the_run_directory_is_among_the_mounts(tmp_path):
     directory = rundir.open_run_directory(tmp_path / "run", ["true"])
     number = directory.stat().st_dev
