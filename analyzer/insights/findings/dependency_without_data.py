@@ -39,8 +39,8 @@ RULE = Rule(
     definition=(
         "A task was declared to need a file of another task, ran without failing, and read nothing that the other"
         " wrote. The cost is by how much the longest chain of declared tasks would be shorter without all such"
-        " dependencies, gaps between tasks left out, and no more than `tailrace whatif` estimates at most, with the workers"
-        " that had tasks at a time, or one for each processor: an upper bound."
+        " dependencies, gaps between tasks left out, and no more than `tailrace whatif` estimates at most, with the"
+        " workers that had tasks at a time, or one for each processor: an upper bound."
     ),
     advice="Remove the dependency, unless it stands for an effect that no file shows.",
     source="The declared DAG compared with the observed one (docs/declared-dag.md); Kelley and Walker 1959",
