@@ -69,6 +69,7 @@ def test_a_run_needs_no_python_and_is_what_python_makes_of_it(tmp_path: Path) ->
             assert about.pop("mounts")
             time = about["time"]
             assert isinstance(time, dict) and time.pop("record_ns") >= 0
+            assert about.pop("directory") == str(place / "run")
             keys = [key for key in about if key not in {"run_id", "created", "clock_error_ns", "cwd"}]
             found.append({key: about[key] for key in keys})
     assert all(one == found[0] for one in found)

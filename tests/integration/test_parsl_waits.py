@@ -1,5 +1,6 @@
 """Waiting is order: what a Parsl program waited for before it submitted a task, over thread pools and HTEX."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -85,7 +86,10 @@ if __name__ == "__main__":
 def test_a_lock_keeps_tasks_apart_that_one_worker_ran_by_chance(tmp_path, executor, lock):
     (tmp_path / "counted.py").write_text(COUNTED)
     command = [sys.executable, "counted.py", executor, lock]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path)
+    # HTEX starts its programs by their names.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    settings = {"env": {**os.environ, "PATH": path}, "cwd": tmp_path}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **settings)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "count").read_text() == "       4", "the truth"
     findings = tailrace.open(tmp_path / "run").insights().findings()
