@@ -63,7 +63,7 @@ def test_time_outside_of_calls_is_divided_by_the_account() -> None:
 
 
 def test_what_has_no_room_outside_of_calls_was_in_them_as_running_and_as_ready() -> None:
-    """Of a killed process nobody knows the time in the kernel: its reads are no wait for a processor."""
+    """A killed process's system time is unknown: its reads do not count as waiting for a processor."""
     story = alone(name="read", cat="POSIX", dir="r", size=1, path="/f", file="f", ftype="reg")
     found = parts(story, run_ns={1: 75}, ready_ns={1: 25}, ready_of_ns={1: 75})
     assert found["read"] == pytest.approx(15, abs=0.1) and found[COMPUTING] == pytest.approx(60, abs=0.1)
