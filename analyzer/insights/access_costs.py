@@ -190,15 +190,8 @@ def _by_stage(inputs: Inputs, uses: pd.DataFrame, times: Intervals, keep: Bools)
     return (
         _largest(table, "gain_ns"),
         int(_together(times, rows.index.to_numpy()) * share),
-        _left_out(times, of_use, inputs.of_who[uses["who"].to_numpy()]),
+        intervals.parts(times, of_use, inputs.of_who[uses["who"].to_numpy()]),
     )
-
-
-def _left_out(times: Intervals, share: Floats, task: Ints) -> Intervals:
-    """Of times by groups, the share that would go of each, by the task of each."""
-    keep = share[times.group] > 0
-    group, start, end, weight = (column[keep] for column in times)
-    return Intervals(task[group], start, end, (weight * share[group]).astype(np.int64))
 
 
 def _together(times: Intervals, rows: Ints) -> int:
@@ -254,7 +247,7 @@ def _metadata(inputs: Inputs, loads: StartUps, keep: Bools) -> tuple[pd.DataFram
     share_of = np.zeros(len(first))
     share_of[many] = (lengths / np.maximum(intervals.length(times, len(first)), 1))[many]
     actors = edge_table.spent(m.table.busy, stages.NAMES, np.where(keep, np.arange(len(m.who)), -1))
-    left_out = _left_out(actors, share_of[group_of_who], inputs.of_who)
+    left_out = intervals.parts(actors, share_of[group_of_who], inputs.of_who)
     return _largest([table[group] for group in many], "time_ns"), gain, left_out
 
 

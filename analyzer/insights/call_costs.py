@@ -320,8 +320,7 @@ def left_out(inputs: Inputs, rows: pd.DataFrame, kinds: Sequence[int]) -> interv
         share[code] = min(gain / max(_busy(inputs, stage == code, kinds), 1), 1)
     mine = np.where(share[stage] > 0, np.arange(len(stage)), -1)
     times = edge_table.spent(inputs.m.table.busy, [time for kind in kinds for time in edge_table.TIMES[kind]], mine)
-    weight = (times.weight * share[stage[times.group]]).astype(np.int64)
-    return intervals.Intervals(inputs.of_who[times.group], times.start, times.end, weight)
+    return intervals.parts(times, share[stage], inputs.of_who)
 
 
 def event_names(inputs: Inputs, part: str) -> frozenset[str]:

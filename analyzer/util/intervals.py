@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tailrace import _native
-from tailrace.analyzer.util.types import Ints
+from tailrace.analyzer.util.types import Floats, Ints
 
 
 class Intervals(NamedTuple):
@@ -125,6 +125,13 @@ def begun(start: Ints, low: Ints, high: Ints, point: Ints) -> Ints:
         before = left & (start[np.minimum(middle, len(start) - 1)] <= point)
         low, high = np.where(before, middle + 1, low), np.where(left & ~before, middle, high)
     return low
+
+
+def parts(rows: Intervals, share: Floats, group: Ints) -> Intervals:
+    """Of the rows of each group its share, by the weights, under another group; without the rows of no share."""
+    keep = share[rows.group] > 0
+    of, start, end, weight = (column[keep] for column in rows)
+    return Intervals(group[of], start, end, (weight * share[of]).astype(np.int64))
 
 
 def cover(rows: Intervals, groups: int) -> Cover:

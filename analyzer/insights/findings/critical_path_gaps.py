@@ -69,11 +69,7 @@ def find(found: Analyses) -> Iterator[Match]:
         title=f"{nobody} on the critical path made a call for {time_text(gap)} of {time_text(makespan)};"
         f" {short or _longest_gap(found)}"
         + (f"; for {time_text(late)} the next task had not been submitted" if mostly else "")
-        + (
-            f"; for {time_text(prepared)} its manager prepared the next task (staging in, a container, a prolog)"
-            if is_prepared
-            else ""
-        ),
+        + (f"; for {time_text(prepared)} its manager prepared the next task {PREPARING}" if is_prepared else ""),
         cost_ns=gap,
         advice=next((advice for advice, fits in named.items() if fits), ""),
         evidence=_evidence(found),

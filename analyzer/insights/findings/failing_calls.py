@@ -15,7 +15,7 @@ from tailrace.analyzer.insights.finding import IO, LEAST, TIME, Match, Rule, Thr
 from tailrace.analyzer.insights.findings import _files
 from tailrace.analyzer.model import calls
 from tailrace.analyzer.store.loader import Part
-from tailrace.analyzer.util import intervals
+from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.formatting import time_text
 from tailrace.analyzer.util.types import Bools
 
@@ -89,13 +89,12 @@ def _match(found: Analyses, rows: pd.DataFrame, least: float, is_fault: bool) ->
 
 def _left_out(found: Analyses, rows: pd.DataFrame) -> intervals.Intervals:
     """When their programs were in calls of the kind, by weight how long in those that failed."""
-    m, kinds = found.inputs.m, edge_table.FILES
-    who, every = rows["who"].to_numpy(dtype=np.int64), np.zeros(len(found.inputs.m.who), dtype=np.int64)
-    np.add.at(every, who, rows["dur"].to_numpy(dtype=np.int64))
-    times = edge_table.spent(m.table.busy, kinds, np.where(every > 0, np.arange(len(every)), -1))
+    m = found.inputs.m
+    who, took = (rows[name].to_numpy(dtype=np.int64) for name in ("who", "dur"))
+    every = grouping.sums(who, took, len(m.who))
+    times = edge_table.spent(m.table.busy, edge_table.FILES, np.where(every > 0, np.arange(len(every)), -1))
     share = np.minimum(every / np.maximum(intervals.length(times, len(every)), 1), 1)
-    weight = (times.weight * share[times.group]).astype(np.int64)
-    return times._replace(group=found.inputs.of_who[times.group], weight=weight)
+    return intervals.parts(times, share, found.inputs.of_who)
 
 
 def _where(counts: pd.Series[int]) -> str:
