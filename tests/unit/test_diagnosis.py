@@ -177,9 +177,9 @@ class TestHealthy:
         task(story, "b", 10, 40, reads="/a", writes="/b")
         assert "serial stage" not in kinds(story.run())
 
-    @pytest.mark.parametrize(("program", "tasks"), [("/usr/bin/cat", 3), ("/usr/bin/gzip", 2)])
-    def test_a_compressed_file_that_is_read_as_it_is_or_by_two(self, program: str, tasks: int) -> None:
-        assert "expanded again and again" not in kinds(stories.expanded_again(program, tasks))
+    @pytest.mark.parametrize("how", [{"tasks": 2}, {"option": "--seed="}, {"wrote": 1}, {"fed": True}], ids=str)
+    def test_two_tasks_or_other_arguments_outputs_or_inputs_are_no_repeated_work(self, how: dict[str, Any]) -> None:
+        assert "repeated work" not in kinds(stories.repeated_work(**how))
 
     @pytest.mark.parametrize("path", ["/w/in.fai", "/w/.cache/norm", "/usr/share/norm", "/other/norm", "/w/in/part"])
     def test_an_index_a_hidden_file_or_one_elsewhere_is_no_undeclared_input(self, path: str) -> None:

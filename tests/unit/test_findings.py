@@ -225,7 +225,7 @@ NUMBERS: dict[str, tuple[Callable[[Any, Finding], Any], Callable[[Finding], Any]
         lambda rows, _: next(row["count"] for row in rows if row["name"] == "H5Dread"),
         lambda f: f.evidence[0]["calls"],
     ),
-    "expanded again and again": (lambda rows, _: len(rows), lambda f: f.evidence[0]["tasks"]),
+    "repeated work": (lambda rows, _: len(rows), lambda f: f.evidence[0]["tasks"]),
     "dependency without data": (
         lambda estimate, f: estimate["makespan_ns"] - estimate["low_ns"] >= f.cost_ns,
         lambda f: f.cost_ns > 0,
