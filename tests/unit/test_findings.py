@@ -232,7 +232,7 @@ NUMBERS: dict[str, tuple[Callable[[Any, Finding], Any], Callable[[Finding], Any]
     ),
     "streaming candidate": (lambda estimate, f: estimate["saved_ns"] >= f.cost_ns, lambda f: True),
     "never read": (moved("w"), lambda f: f.evidence[0]["written_bytes"]),
-    "written, then deleted unread": (moved("w"), lambda f: f.evidence[0]["written_bytes"]),
+    "written, then deleted unread": (moved("w"), lambda f: f.evidence[0]["unread_bytes"]),
     "repeated reads": (lambda rows, _: sum(row["sum_size"] for row in rows) - (3 << 20), lambda f: f.cost_bytes),
     "file copies": (moved("w"), lambda f: f.evidence[0]["bytes"]),
     "node-local candidate": (moved("rw"), lambda f: f.evidence[0]["moved_bytes"]),
