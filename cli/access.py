@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 BY = ("stage", "program", "task", "rank", "host", "file")
 MOST = 20
 """Groups that are listed; --format json has all."""
-ORDERS = ("consecutive", "sequential", "strided", "random")
 
 
 @click.command()
@@ -84,6 +83,8 @@ def put_group(rows: dict[str, Any], name: str, indent: int) -> None:
 
 
 def _data(row: dict[str, Any], indent: int) -> None:
+    from tailrace.analyzer.insights.access_order import CALLS
+
     direction = "reads" if row["direction"] == "read" else "writes"
     put(
         f"{direction}: {count_text(row['calls'], 'call')}, {bytes_text(row['bytes'])} of"
@@ -92,9 +93,9 @@ def _data(row: dict[str, Any], indent: int) -> None:
         indent,
     )
     put(f"sizes: {_sizes(row['sizes'])}", indent + 2)
-    ordered = sum(row[name] for name in ORDERS)
+    ordered = sum(row[name] for name in CALLS)
     if ordered:
-        shares = [f"{name} {percent_text(row[name], ordered)}" for name in ORDERS if row[name]]
+        shares = [f"{name} {percent_text(row[name], ordered)}" for name in CALLS if row[name]]
         back = f"; {percent_text(row['backward'], ordered)} backward" if row["backward"] else ""
         put(f"order: {', '.join(shares)}{back}", indent + 2)
     if row["unlocated"]:

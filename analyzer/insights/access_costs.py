@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table, event_fold, file_classes
-from tailrace.analyzer.insights import access_patterns
+from tailrace.analyzer.insights import access_order, access_patterns
 from tailrace.analyzer.insights.inputs import FLOOR_BYTES, Inputs
 from tailrace.analyzer.insights.start_ups import SOFTWARE, StartUps
 from tailrace.analyzer.model import stages
@@ -32,8 +32,6 @@ from tailrace.analyzer.util.types import Bools, Floats, Ints
 
 LARGE_BYTES = 1 << 20
 """A call of so many bytes costs little more than the transfer."""
-RANDOM_SHARE = 0.2
-"""Of the calls that go backward in a file, from which on they are at random offsets."""
 LEAST_PLACES = 16
 """Of a file, each as large as a call: in a file of fewer, reading from the front over and over goes backward as often.
 """
@@ -115,19 +113,19 @@ def _uses(inputs: Inputs) -> tuple[pd.DataFrame, Intervals]:
     of_burst = np.full(len(m.bursts), -1, dtype=np.int64)
     of_burst[picked_at] = key
     low, high = np.full(len(rows), np.iinfo(np.int64).max), np.zeros(len(rows), dtype=np.int64)
-    extents = _of(m.table.extents, of_burst)
+    extents = intervals.regrouped(m.table.extents, of_burst)
     np.minimum.at(low, extents.group, extents.start)
     np.maximum.at(high, extents.group, extents.end)
     uses["span"] = np.where(high > 0, high - low, 0)
     uses["mean_bytes"] = uses["bytes"] / np.maximum(uses["calls"], 1)
     places = uses["span"] >= LEAST_PLACES * uses["mean_bytes"]
-    uses["is_random"] = (uses["backward"] > RANDOM_SHARE * uses["calls"]) & places
+    uses["is_random"] = (uses["backward"] > access_order.RANDOM_SHARE * uses["calls"]) & places
     uses["is_buffered"] = _buffered(inputs, uses) * 2 > uses["calls"].to_numpy()
     uses["stage"] = inputs.tasks["stage_code"].to_numpy()[inputs.of_who[uses["who"].to_numpy()]]
     many = (uses["calls"] >= LEAST_CALLS).to_numpy()
     place = np.where(many, np.cumsum(many) - 1, -1)
     of_burst[picked_at] = place[key]
-    times = intervals.union(_of(m.table.times, of_burst))
+    times = intervals.union(intervals.regrouped(m.table.times, of_burst))
     uses = uses[many].reset_index(drop=True)
     uses["time_ns"] = intervals.length(times, len(uses))
     return uses, times
@@ -146,13 +144,6 @@ def _sum(column: pd.Series, key: Ints, groups: int) -> Ints:
     sums = np.zeros(groups, dtype=np.int64)
     np.add.at(sums, key, column.to_numpy(dtype=np.int64))
     return sums
-
-
-def _of(rows: Intervals, code: Ints) -> Intervals:
-    """The rows of the groups that have a code, as groups of their codes."""
-    group = code[rows.group]
-    keep = group >= 0
-    return Intervals(group[keep], *(column[keep] for column in rows[1:]))
 
 
 def _by_stage(inputs: Inputs, uses: pd.DataFrame, times: Intervals, keep: Bools) -> tuple[pd.DataFrame, int, Intervals]:

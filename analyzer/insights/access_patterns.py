@@ -10,11 +10,8 @@ Alignment is to the block of the file: what its file system prefers to move at a
 *unaligned* where it touches a block more than as many bytes would at the begin of one, and does not go on where the one
 before ended. Where no block is known (other tracers, older traces) nothing is said.
 
-The words for an order of offsets are Darshan's (Carns et al. 2011): *consecutive* calls begin where the one before
-ended, *sequential* ones behind it. *Strided* is a sequential or backward call that is as far from the one before as
-that one from its own. What is neither forward nor strided is *random*. An order holds among the calls of one process on
-one file in one direction. Under totals strided ones are known only in pieces of a line in which all calls go forward
-(docs/trace-format.md, "Totals").
+The orders of calls are those of access_order.py. Under totals strided ones are known only in pieces of a line in which
+all calls go forward (docs/trace-format.md, "Totals").
 
 Balance: the largest over the mean, and Gini's coefficient (0: all alike, 1: one has it all), over the group's tasks, or
 its ranks where it has several. Stragglers are two sets: of the modified z-score by median and median absolute deviation
@@ -31,11 +28,11 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table, file_classes
+from tailrace.analyzer.insights import access_order
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import stages
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util import grouping, intervals
-from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.types import Bools, Floats, Ints, Objects
 from tailrace.errors import QueryError
 
@@ -49,10 +46,6 @@ LEAST_MEMBERS = 5
 """Fewer tasks or ranks have no outliers."""
 OPENS = frozenset({"open", "openat", "openat2", "creat", "fopen", "freopen", "fdopen", "open64", "openat64", "fopen64"})
 FLUSHES = frozenset({"fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync"})
-_BACKWARD = 0.9
-"""Of the calls, from which on a use goes backward."""
-_MOST = 0.5
-"""Of the calls, from which on a use is called by an order."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +165,11 @@ def _data(inputs: Inputs, group: Ints, names: Objects, keep: Bools, by_file: boo
     sizes = _of_uses(inputs, bursts, m.table.sizes)
     at = _places(_pair(sizes["file"].to_numpy() if by_file else group[sizes["who"].to_numpy()], sizes["dir"]), keys)
     out["sizes"] = pd.Series(_histograms(at, sizes["bits"].to_numpy(), sizes["calls"].to_numpy(), count), dtype=object)
-    _add_orders(out, sums, firsts)
+    empty = np.array([row.get(0, 0) for row in out["sizes"]], dtype=np.int64)
+    orders, out["pattern"] = access_order.of_calls(out["calls"].to_numpy() - empty - sums["unlocated"], firsts, sums)
+    for name, calls in orders.items():
+        out[name] = calls
+    out["unlocated"] = sums["unlocated"]
     again, shared = _ranges(inputs, data, place, np.flatnonzero(data)[moved], count, bursts[moved])
     out["again_bytes"], out["shared_bytes"] = again, shared
     # A burst without a call is an open that truncated the file, whose time is that of a metadata call.
@@ -180,7 +177,7 @@ def _data(inputs: Inputs, group: Ints, names: Objects, keep: Bools, by_file: boo
     running = np.where(called, place, -1)
     code = np.full(len(m.bursts), -1, dtype=np.int64)
     code[np.flatnonzero(data)[moved]] = running
-    times = regrouped(m.table.times, code)
+    times = intervals.regrouped(m.table.times, code)
     out["time_ns"] = intervals.length(intervals.union(times), count)
     busy, span = _sums(times.group, times.weight, count), bursts["last_ns"] - bursts["first_ns"]
     calls = out["calls"].to_numpy() - np.bincount(place[called], minlength=count)
@@ -205,30 +202,6 @@ def _blocks(group: Ints, uses: pd.DataFrame, count: int) -> list[dict[int, list[
     return found
 
 
-def _add_orders(out: pd.DataFrame, sums: dict[str, Ints], firsts: Ints) -> None:
-    """Adds the numbers of calls by order, and the order of most."""
-    empty = np.array([row.get(0, 0) for row in out["sizes"]], dtype=np.int64)
-    known = out["calls"].to_numpy() - empty - sums["unlocated"]
-    others = np.maximum(known - firsts - sums["consecutive"], 0)
-    strided = np.minimum(sums["strided"], others)
-    random = np.minimum(np.maximum(sums["backward"] - strided, 0), others - strided)
-    backward = np.minimum(sums["backward"], others)
-    # A jump forward among jumps backward is one more place at random, not progress.
-    forward = others - strided - random
-    jumps = np.minimum(random, forward)
-    out["consecutive"], out["sequential"] = sums["consecutive"], forward - jumps
-    out["strided"], out["random"], out["backward"] = strided, random + jumps, backward
-    out["unlocated"] = sums["unlocated"]
-    orders = ("consecutive", "sequential", "strided", "random")
-    ordered = out[list(orders)].sum(axis=1)
-    best = np.argmax(out[list(orders)].to_numpy(), axis=1) if len(out) else np.empty(0, dtype=np.int64)
-    most = out[list(orders)].max(axis=1) > _MOST * ordered
-    words = np.array(orders, dtype=object)[best]
-    back = backward >= _BACKWARD * np.maximum(ordered, 1)
-    words = np.where(back & (ordered > 0), "backward", words)
-    out["pattern"] = np.where(ordered == 0, "", np.where(most | back, words, "mixed"))
-
-
 def _ranges(
     inputs: Inputs, data: Bools, place: Ints, rows: Ints, count: int, bursts: pd.DataFrame
 ) -> tuple[Ints, Ints]:
@@ -241,7 +214,7 @@ def _ranges(
     for code, first in ((own, own_first), (common, common_first)):
         of_burst = np.full(len(m.bursts), -1, dtype=np.int64)
         of_burst[rows] = code
-        covered = intervals.length(intervals.union(regrouped(m.table.extents, of_burst)), len(first))
+        covered = intervals.length(intervals.union(intervals.regrouped(m.table.extents, of_burst)), len(first))
         lengths.append(_sums(place[first], covered, count))
     known = bursts["bytes"].to_numpy() - bursts["loose_bytes"].to_numpy() + bursts["mapped_bytes"].to_numpy()
     moved = _sums(place, known, count)
@@ -284,13 +257,6 @@ def _sums(group: Ints, values: Ints, count: int) -> Ints:
     keep = group >= 0
     np.add.at(total, group[keep], values[keep])
     return total
-
-
-def regrouped(rows: Intervals, code: Ints) -> Intervals:
-    """The intervals with the code of their group in its place, -1: left out."""
-    group = code[rows.group]
-    keep = group >= 0
-    return Intervals(group[keep], *(column[keep] for column in rows[1:]))
 
 
 def _histograms(group: Ints, bits: Ints, calls: Ints, count: int) -> list[dict[int, int]]:

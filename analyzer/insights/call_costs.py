@@ -161,7 +161,7 @@ def shared(inputs: Inputs) -> pd.DataFrame:
     sums["together"] = _at_once(bursts.assign(code=code), len(sums))
     of_burst = np.full(len(m.bursts), -1, dtype=np.int64)
     of_burst[picked] = code
-    running = access_patterns.regrouped(m.table.times, of_burst)
+    running = intervals.regrouped(m.table.times, of_burst)
     sums["time_ns"] = intervals.length(intervals.union(running), len(sums))
     sums = sums[(sums["together"] >= WRITERS) & (sums["bytes"] < LARGE_BYTES * sums["calls"])]
     table = []

@@ -3,7 +3,7 @@
     name, pattern or identity --FileNames--> file codes --Model--> FileHistory(files, up, down)
 
 An access is what one process under one task did to one version in one direction. How it went over the file follows from
-the edge table, without events: `PATTERNS`.
+the edge table, without events: `access_order.WORDS`.
 
 A tree goes by versions and activities (tasks, or processes without one). Up: a version was made by its writers, and by
 the version that it continues; a writer used what it read before it wrote for the last time. Down: a version was used by
@@ -16,7 +16,7 @@ tasks may be deeper than Python's recursion. A node that comes again is named, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypedDict
 
@@ -26,7 +26,7 @@ import pandas as pd
 from tailrace.analyzer.edges import edge_table, file_classes, identities, name_table
 from tailrace.analyzer.edges.file_names import FileNames
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.insights import history_text
+from tailrace.analyzer.insights import access_order, history_text
 from tailrace.analyzer.insights.command_lines import commands, own_actors
 from tailrace.analyzer.insights.present_files import Copy, PresentFiles
 from tailrace.analyzer.model import dataflow, undecided
@@ -38,18 +38,6 @@ from tailrace.analyzer.util.formatting import with_stage
 from tailrace.analyzer.util.named_files import may_open
 from tailrace.analyzer.util.types import Array, Ints, Row
 
-PATTERNS = {
-    "sequential": "each call began where the one before had ended, or after it without a gap",
-    "repeated": "the same, several times from the front",
-    "strided": "forward, pieces of one size at one distance",
-    "gaps": "forward, with gaps",
-    "random": "more than a tenth of the calls began before the end of the one before",
-    "mixed": "forward, but for some of the calls",
-    "mapped": "through a mapping, which makes no calls",
-    "unknown": "at unknown offsets, as on a pipe or a redirected output",
-}
-"""How an access went over the file."""
-RANDOM_SHARE = 0.1
 MOST_RANGES = 64
 """Byte ranges that are listed of an access; the edge table keeps no more of a burst."""
 
@@ -222,6 +210,12 @@ class _Book:
         mine = np.flatnonzero(of_file[extents.group])
         mine = mine[np.argsort(extents.group[mine], kind="stable")]
         self._extents = intervals.make(extents.group[mine], extents.start[mine], extents.end[mine])
+        of_burst = np.full(len(m.bursts), -1, dtype=np.int64)
+        count = len(self._groups) - 1
+        code = np.repeat(np.arange(count, dtype=np.int64), np.diff(self._groups))
+        of_burst[self._columns["burst"]] = code
+        ranges = intervals.regrouped(self._extents, of_burst)
+        self._orders = access_order.of_accesses(self._bursts, code, ranges, count)
         self._commands = commands(m)
         self._actors: dict[int, tuple[Row, str]] = {}
 
@@ -263,8 +257,8 @@ class _Book:
         first, last = np.searchsorted(self._versions, [at, at + 1])
         sides: dict[int, list[Access]] = {edge_table.WRITE: [], edge_table.READ: []}
         for group in range(int(first), int(last)):
-            rows = slice(int(self._groups[group]), int(self._groups[group + 1]))
-            sides[int(self._columns["dir"][rows.start])].append(self._access(rows))
+            way = int(self._columns["dir"][int(self._groups[group])])
+            sides[way].append(self._access(group))
         before = int(state["base"])
         return Version(
             number=int(state["number"]),
@@ -284,7 +278,8 @@ class _Book:
             self._actors[code] = who, actor_name(self._m, who)
         return self._actors[code]
 
-    def _access(self, of: slice) -> Access:
+    def _access(self, number: int) -> Access:
+        of = slice(int(self._groups[number]), int(self._groups[number + 1]))
         rows = {name: values[of] for name, values in self._columns.items()}
         who, name = self._actor(int(rows["who"][0]))
         group = self._extents.group
@@ -310,7 +305,7 @@ class _Book:
             end_ns=int(rows["last_ns"].max()),
             bytes=size,
             calls=calls,
-            pattern=pattern(rows, ranges, exact),
+            pattern=access_order.NAMES[int(self._orders[number])],
             mean_bytes=size / calls if calls else 0.0,
             ranges=ranges[:MOST_RANGES],
             exact=exact and len(ranges) <= MOST_RANGES,
@@ -325,27 +320,6 @@ def _runs(*columns: Array) -> Ints:
         changed |= column[1:] != column[:-1]
     starts = np.flatnonzero(changed) + 1
     return np.concatenate([[0] if size else [], starts, [size]]).astype(np.int64)
-
-
-def pattern(rows: Mapping[str, Array], ranges: list[list[int]], exact: bool) -> str:
-    """One of `PATTERNS`: how the bursts of one access, in the order of time, went over these byte ranges."""
-    calls, size = int(rows["calls"].sum()), int(rows["bytes"].sum())
-    if size == 0 and int(rows["mapped_bytes"].sum()):
-        return "mapped"
-    if not ranges or int(rows["loose_bytes"].sum()) * 2 > size:
-        return "unknown"
-    begins, ends = rows["from_offset"], rows["to_offset"]
-    again = int((begins[1:] < ends[:-1]).sum())  # a later burst began before the end of the one before
-    back = int(rows["backward"].sum()) + again
-    distinct = sum(end - start for start, end in ranges)
-    if not back:
-        if len(ranges) == 1:
-            return "sequential"
-        lengths, steps = {end - start for start, end in ranges}, np.diff([start for start, _ in ranges])
-        return "strided" if exact and len(ranges) > 2 and len(lengths) == 1 and len({*steps.tolist()}) == 1 else "gaps"
-    if len(ranges) == 1 and back <= max(-(-size // max(distinct, 1)) - 1, 0):
-        return "repeated"
-    return "random" if back > RANDOM_SHARE * calls else "mixed"
 
 
 def row_of(table: pd.DataFrame, at: Any) -> Row:

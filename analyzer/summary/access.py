@@ -1,7 +1,7 @@
 """How the bytes of files were accessed: each access's pattern, by stage and direction, and by file.
 
-An access is what one process under one task did to one version of a file in one direction; its pattern is that of
-`file_history.pattern`, here for all accesses of a run at once (a test compares the two).
+An access is what one process under one task did to one version of a file in one direction; its pattern is its order
+(access_order.py).
 
 Invariants: reads no events. Data files only, without pipes and sockets.
 """
@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table
-from tailrace.analyzer.insights.file_history import PATTERNS, RANDOM_SHARE
+from tailrace.analyzer.insights import access_order
+from tailrace.analyzer.insights.access_order import NAMES
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.summary.limits import JsonObject, ms
 from tailrace.analyzer.util import grouping, intervals
-from tailrace.analyzer.util.types import Array, Bools, Ints
+from tailrace.analyzer.util.types import Bools, Ints
 
-NAMES = tuple(PATTERNS)
 KEY = ("version", "who", "dir")
 DIRECTIONS = ("read", "write")
 
@@ -33,11 +33,10 @@ def accesses(m: Model) -> tuple[pd.DataFrame, Ints]:
     code, rows = edge_table.codes(bursts[[*KEY, "file"]])
     of_burst = np.full(len(m.bursts), -1, dtype=np.int64)
     of_burst[picked] = code
-    for name in ("calls", "bytes", "mapped_bytes", "loose_bytes", "backward"):
-        rows[name] = _sums(code, bursts[name].to_numpy(), len(rows))
-    rows["exact"] = _sums(code, ~bursts["exact"].to_numpy(dtype=np.bool_), len(rows)) == 0
-    rows["backward"] += _again(code, bursts, len(rows))
-    rows["pattern"] = _patterns(rows, _ranges(m, of_burst, len(rows)))
+    for name in ("calls", "bytes", "mapped_bytes"):
+        rows[name] = grouping.sums(code, bursts[name].to_numpy(), len(rows))
+    extents = intervals.regrouped(m.table.extents, of_burst)
+    rows["pattern"] = access_order.of_accesses(bursts, code, extents, len(rows))
     return rows, of_burst
 
 
@@ -54,8 +53,8 @@ def by_stage(m: Model, rows: pd.DataFrame, of_burst: Ints, stage_of_who: Ints) -
     size = (int(stage.max()) + 1) * width
     by_cell = _length(times, mine, cell[group[mine]], size)
     by_side = _length(times, mine, cell[group[mine]] // len(NAMES), size // len(NAMES))
-    sums = {name: _sums(cell, rows[name].to_numpy(), size) for name in ("calls", "bytes")}
-    some = sums["calls"] + _sums(cell, rows["mapped_bytes"].to_numpy(), size)
+    sums = {name: grouping.sums(cell, rows[name].to_numpy(), size) for name in ("calls", "bytes")}
+    some = sums["calls"] + grouping.sums(cell, rows["mapped_bytes"].to_numpy(), size)
     used = sorted({int(at) % len(NAMES) for at in np.flatnonzero(some)})
     out = []
     for side in np.flatnonzero(some.reshape(-1, len(NAMES)).sum(axis=1)).tolist():
@@ -68,7 +67,7 @@ def by_stage(m: Model, rows: pd.DataFrame, of_burst: Ints, stage_of_who: Ints) -
         total = {name: int(values[at].sum()) for name, values in sums.items()}
         place = {"stage": side // len(DIRECTIONS), "dir": DIRECTIONS[side % len(DIRECTIONS)]}
         out.append({**place, **total, "ms": ms(by_side[side]), "kinds": found})
-    return {"patterns": [[NAMES[p], PATTERNS[NAMES[p]]] for p in used], "rows": out}
+    return {"patterns": [[NAMES[p], access_order.WORDS[NAMES[p]]] for p in used], "rows": out}
 
 
 def of_files(rows: pd.DataFrame) -> dict[tuple[int, int], str]:
@@ -82,62 +81,6 @@ def of_files(rows: pd.DataFrame) -> dict[tuple[int, int], str]:
     return dict(zip(keys, (NAMES[p] for p in top["pattern"].tolist()), strict=True))
 
 
-def _sums(code: Ints, values: Array, groups: int) -> Ints:
-    out = np.zeros(groups, dtype=np.int64)
-    np.add.at(out, code, values.astype(np.int64))
-    return out
-
-
 def _length(times: intervals.Intervals, mine: Bools, group: Ints, size: int) -> Ints:
     united = intervals.union(intervals.make(group, times.start[mine], times.end[mine]))
     return intervals.length(united, size)
-
-
-def _again(code: Ints, bursts: pd.DataFrame, groups: int) -> Ints:
-    """How many bursts of each access began before the end of the one before."""
-    order = np.lexsort((bursts["first_ns"].to_numpy(), code))
-    begins, ends = (bursts[name].to_numpy()[order] for name in ("from_offset", "to_offset"))
-    ordered = code[order]
-    back = (ordered[1:] == ordered[:-1]) & (begins[1:] < ends[:-1])
-    return _sums(ordered[1:], back, groups)
-
-
-def _ranges(m: Model, of_burst: Ints, groups: int) -> pd.DataFrame:
-    """Of each access: the byte ranges it touched (ranges), their bytes (distinct), and whether they are pieces of one
-    size at one distance (even)."""
-    extents = m.table.extents
-    group = of_burst[extents.group]
-    mine = group >= 0
-    united = intervals.union(intervals.make(group[mine], extents.start[mine], extents.end[mine]))
-    length = united.end - united.start
-    number = np.bincount(united.group, minlength=groups)
-    first = grouping.first_of_run(united.group) if len(united.group) else np.zeros(0, dtype=np.bool_)
-    same = np.ones(groups, dtype=np.bool_)
-    if len(length):
-        head = np.flatnonzero(first)[np.cumsum(first) - 1]  # the first range of each range's access
-        np.logical_and.at(same, united.group, length == length[head])
-        inner = np.flatnonzero(~first)
-        step = united.start[inner] - united.start[inner - 1]
-        first_step = united.start[np.minimum(head[inner] + 1, len(length) - 1)] - united.start[head[inner]]
-        np.logical_and.at(same, united.group[inner], step == first_step)
-    distinct = _sums(united.group, length, groups)
-    return grouping.frame({"ranges": number, "distinct": distinct, "even": same})
-
-
-def _patterns(rows: pd.DataFrame, ranges: pd.DataFrame) -> Ints:
-    back, one = rows["backward"].to_numpy(), ranges["ranges"].to_numpy() == 1
-    size, calls = rows["bytes"].to_numpy(), rows["calls"].to_numpy()
-    rounds = -(-size // np.maximum(ranges["distinct"].to_numpy(), 1)) - 1
-    even = rows["exact"].to_numpy() & (ranges["ranges"].to_numpy() > 2) & ranges["even"].to_numpy()
-    unknown = (ranges["ranges"].to_numpy() == 0) | (rows["loose_bytes"].to_numpy() * 2 > size)
-    cases = [
-        ("mapped", (size == 0) & (rows["mapped_bytes"].to_numpy() > 0)),
-        ("unknown", unknown),
-        ("sequential", (back == 0) & one),
-        ("strided", (back == 0) & even),
-        ("gaps", back == 0),
-        ("repeated", one & (back <= np.maximum(rounds, 0))),
-        ("random", back > RANDOM_SHARE * calls),
-    ]
-    picked = [case for _, case in cases]
-    return np.select(picked, [NAMES.index(name) for name, _ in cases], NAMES.index("mixed")).astype(np.int64)

@@ -45,6 +45,13 @@ def union(rows: Intervals) -> Intervals:
     return Intervals(*_native.unite_intervals([rows])[0])
 
 
+def regrouped(rows: Intervals, code: Ints) -> Intervals:
+    """The intervals with the code of their group in its place; those of a group with a negative code are left out."""
+    group = code[rows.group]
+    keep = group >= 0
+    return Intervals(group[keep], *(column[keep] for column in rows[1:]))
+
+
 def joined(parts: Sequence[Intervals]) -> Intervals:
     """The union of all parts within each group."""
     return Intervals(*_native.unite_intervals(list(parts))[0])

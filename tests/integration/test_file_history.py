@@ -63,9 +63,9 @@ def programs(accesses: list[Any]) -> list[str]:
     [
         ("sorted.txt", "strided", 40, 4000),
         ("wide.bin", "random", 60, 3840),
-        ("front.bin", "sequential", 20, 10240),
+        ("front.bin", "consecutive", 20, 10240),
         ("twice.bin", "repeated", 40, 20480),
-        ("gaps.bin", "gaps", 3, 60),
+        ("gaps.bin", "sequential", 3, 60),
     ],
 )
 def test_how_a_file_was_read(work: Path, name: str, pattern: str, calls: int, size: int) -> None:

@@ -183,7 +183,7 @@ def test_a_file_tells_its_history(surveyed: Opened) -> None:
     go(page, f"#panel=file:{quote('/mid/shared')}")
     said = facts(page)
     assert "Made from, by what its writers read /in/0 20.0 KiB by make-0" in said
-    assert "Used for, by what its readers wrote /out/" in said and "sequential" in said
+    assert "Used for, by what its readers wrote /out/" in said and "consecutive" in said
     tab.locator("#panel .list button", has_text="/in/0").click()
     assert "random" in page.panel()
     go(page, f"#panel=file:{quote('/out/3.dat')}", fresh=False)

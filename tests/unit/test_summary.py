@@ -247,9 +247,9 @@ class TestAccess:
     def test_patterns_are_those_of_a_files_history(self) -> None:
         s, step = Story(), 4096
         ways = {
-            "sequential": range(20),
+            "consecutive": range(20),
             "strided": range(0, 60, 3),
-            "gaps": [0, 1, 5, 6, 20, 21, 22],
+            "sequential": [0, 1, 5, 6, 20, 21, 22],
             "random": [i * 7919 % 97 for i in range(40)],
             "repeated": [*range(20), *range(20)],
             "mixed": [0, 2, 1, *range(5, 45, 2)],

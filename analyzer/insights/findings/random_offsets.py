@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tailrace.analyzer.insights.access_costs import LARGE_BYTES, LEAST_CALLS, RANDOM_SHARE
+from tailrace.analyzer.insights.access_costs import LARGE_BYTES, LEAST_CALLS
+from tailrace.analyzer.insights.access_order import RANDOM_SHARE
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import IO, LEAST, TIME, Match, Rule, more
 from tailrace.analyzer.insights.findings import _calls
