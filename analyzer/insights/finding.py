@@ -23,7 +23,7 @@ from tailrace.analyzer.insights import finding_list
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.inputs import FLOOR_BYTES
 from tailrace.analyzer.util import shell
-from tailrace.analyzer.util.formatting import count_text
+from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
 
 EVIDENCE = 5
 """Rows of evidence that a finding carries."""
@@ -102,6 +102,25 @@ class Finding:
     def is_bound(self) -> bool:
         """Whether the cost is what its change would save at most."""
         return self.estimate and self.most_ns <= self.cost_ns
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """The cost in a few letters (~ about, < at most), or what the finding is where it has none; and the title. An
+        amount that is in the title is said once: a title that begins with it goes on after it.
+        """
+        if self.about in COSTLESS:
+            return COSTLESS[self.about], self.title
+        is_time = self.about == TIME or bool(self.cost_ns)
+        if is_time and not self.cost_ns:
+            return "time", self.title
+        amount = time_text(self.cost_ns) if is_time else bytes_text(self.cost_bytes)
+        if self.title.startswith(f"{amount} "):
+            return amount, self.title[len(amount) + 1 :]
+        if amount in self.title:
+            return ("time" if is_time else "bytes"), self.title
+        if not self.estimate or not self.cost_ns:
+            return amount, self.title
+        return ("<" if self.is_bound else "~") + amount, self.title
 
     def __repr__(self) -> str:
         return finding_list.finding_text(self)

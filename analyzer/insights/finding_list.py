@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.analyzer.util import html
-from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
+from tailrace.analyzer.util.formatting import count_text
 
 if TYPE_CHECKING:
     from tailrace.analyzer.insights.finding import Finding
+
+
+COST_WIDTH = 9
+"""Characters of a cost."""
 
 
 class Findings(list["Finding"]):
@@ -23,21 +27,14 @@ class Findings(list["Finding"]):
     def _repr_html_(self) -> str:
         if not self:
             return html.output("No findings")
-        rows = [(cost(one), one.title, one.advice, html.element("code", one.query)) for one in self]
+        rows = [(*one.words, one.advice, html.element("code", one.query)) for one in self]
         head = ("cost", "what", "what to do", "the events behind it")
         return html.output(count_text(len(self), "finding").capitalize(), html.table(head, rows, right=("cost",)))
 
 
-def cost(finding: Finding) -> str:
-    """What a finding costs in words, or what it is where it has no cost."""
-    about = "up to " if finding.is_bound else "~" if finding.estimate else ""
-    if finding.cost_ns:
-        return about + time_text(finding.cost_ns)
-    return bytes_text(finding.cost_bytes) if finding.about == "space" else finding.about
-
-
 def _line(finding: Finding) -> str:
-    return f"{cost(finding)}: {finding.title}"
+    cost, title = finding.words
+    return f"{cost:>{COST_WIDTH}}  {title}"
 
 
 def finding_text(finding: Finding) -> str:
@@ -51,7 +48,7 @@ def finding_html(finding: Finding) -> str:
     if finding.evidence:
         head = list(dict.fromkeys(name for row in finding.evidence for name in row))
         evidence = html.table(head, [[row.get(name, "") for name in head] for row in finding.evidence])
-    facts = [("kind", finding.kind), ("cost", cost(finding)), ("what to do", finding.advice)]
+    facts = [("kind", finding.kind), ("cost", finding.words[0]), ("what to do", finding.advice)]
     facts += [("doubts", "; ".join(finding.doubts))] if finding.doubts else []
     rows = [*facts, ("the events behind it", html.element("code", finding.query))]
     return html.output(finding.title, html.table(("", ""), rows), evidence)

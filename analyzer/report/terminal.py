@@ -21,7 +21,8 @@ from rich.text import Text
 
 from tailrace.analyzer import summary
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.insights.finding import ADVISED, COSTLESS
+from tailrace.analyzer.insights.finding import ADVISED
+from tailrace.analyzer.insights.finding_list import COST_WIDTH
 from tailrace.analyzer.report.names import Names, fit, names_of
 from tailrace.analyzer.report.terminal_tables import GAP, ORDER_WORDS, SHOWN, STATUS_STYLES, TABLES, WIDE, first_of
 from tailrace.analyzer.summary.limits import JsonObject
@@ -38,7 +39,6 @@ FINDING_STYLES = {
     "note": "dim",
     "quality": "dim",
 }
-COST_WIDTH = 9
 LIST_ALL = "tailrace report {run} --all"
 TOGETHER = re.compile(r"(?<=\d) (?=(?:[num]?s|min|h|B|[KMGTP]iB)\b)|(?<=\w) (?=\d+(?: ->|\.?$))")
 """Blanks at which a line does not break: "4.42 s", "merge 13"."""
@@ -213,7 +213,7 @@ def _print_findings(shown: list[JsonObject], total: int, names: Names, console: 
         _print(console, part)
     advised = {""}
     for finding in shown:
-        cost, title = cost_and_title(finding)
+        cost, title = finding["cost"], str(finding["words"])
         words = f"{visible(shortened(names.sentence(title), 2 * LONGEST_NAME))}."
         words = " ".join(fit(w, console.width - indent) for w in words.split(" "))
         # Advice is the same for all of a kind; what is no fault needs none.
@@ -227,24 +227,3 @@ def _print_findings(shown: list[JsonObject], total: int, names: Names, console: 
             last.append(" " * GAP + queries.pop(), "dim")
         for part in (*parts, last, *(Text(" " * indent + query, "dim") for query in queries)):
             _print(console, part)
-
-
-def cost_and_title(finding: JsonObject) -> tuple[str, str]:
-    """The cost in a few letters, and the title; an amount that is in the title is said once.
-
-    A title that begins with its cost goes on after it; one that has it elsewhere stands beside what it costs.
-    """
-    title, about = str(finding["title"]), finding["about"]
-    if about in COSTLESS:
-        return COSTLESS[about], title
-    is_time = about == "time" or bool(finding["cost_ns"])
-    if is_time and not finding["cost_ns"]:
-        return "time", title
-    amount = time_text(finding["cost_ns"]) if is_time else bytes_text(finding["cost_bytes"])
-    if title.startswith(f"{amount} "):
-        return amount, title[len(amount) + 1 :]
-    if amount in title:
-        return ("time" if is_time else "bytes"), title
-    if not finding["estimate"] or not finding["cost_ns"]:
-        return amount, title
-    return ("~" if finding["most_ns"] > finding["cost_ns"] else "<") + amount, title

@@ -15,9 +15,10 @@ from tailrace.analyzer.util.types import Ints
 
 
 def findings(found: Insights) -> JsonObject:
-    """`total`, and rows as `Finding.json` has them, in order of what they cost."""
+    """`total`, and rows as `Finding.json` has them, with `Finding.words` (cost, words), in order of what they cost."""
     rows = found.findings()
-    return {"total": len(rows), "rows": [plain(finding.json()) for finding in rows[: LIMITS["findings"]]]}
+    shown = [{**finding.json(), **dict(zip(("cost", "words"), finding.words, strict=True))} for finding in rows]
+    return {"total": len(rows), "rows": [plain(row) for row in shown[: LIMITS["findings"]]]}
 
 
 def verdict(found: Insights) -> JsonObject:

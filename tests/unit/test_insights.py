@@ -12,6 +12,7 @@ import pytest
 from support.flowcase import MS, T0_NS, Story
 from support.task_stories import declared, task
 from tailrace.analyzer.insights import Insights, insights
+from tailrace.analyzer.insights.finding import Finding
 from tailrace.analyzer.model import dataflow
 
 SECOND = 1000
@@ -355,6 +356,23 @@ class TestPairs:
 
 
 class TestFindings:
+    @pytest.mark.parametrize(
+        ("title", "most_s", "words"),
+        [
+            ("3.00 s of 4.00 s nothing ran", None, ("3.00 s", "of 4.00 s nothing ran")),
+            ("up to 3.00 s less", 3, ("time", "up to 3.00 s less")),
+            ("x", 3, ("<3.00 s", "x")),
+            ("x", 4, ("~3.00 s", "x")),
+        ],
+    )
+    def test_an_amount_stands_once(self, title: str, most_s: int | None, words: tuple[str, str]) -> None:
+        finding = Finding("k", "time", title, "", "", 3 * 10**9, estimate=bool(most_s), most_ns=(most_s or 0) * 10**9)
+        assert finding.words == words
+
+    def test_what_has_no_cost_says_what_it_is(self) -> None:
+        assert Finding("k", "race", "x", "", "").words == ("race", "x")
+        assert Finding("k", "space", "x", "", "", cost_bytes=2048).words == ("2.00 KiB", "x")
+
     def test_races_first_then_by_cost(self) -> None:
         story = Story()
         task(story, "a", 0, 10, writes="/a")

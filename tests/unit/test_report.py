@@ -271,18 +271,6 @@ class TestNames:
         assert lines == ["run.insights().lifetime.files \\", "    .query('a.b > 1.5')[['path.x', 'again']]"]
         compile("\n".join(lines), "query", "eval")
 
-    def test_an_amount_stands_once(self) -> None:
-        finding = {"about": "time", "title": "3.00 s of 4.00 s nothing ran", "cost_ns": 3 * 10**9, "estimate": False}
-        assert terminal.cost_and_title(finding) == ("3.00 s", "of 4.00 s nothing ran")
-        assert terminal.cost_and_title({**finding, "title": "up to 3.00 s less", "estimate": True})[0] == "time"
-        assert terminal.cost_and_title({**finding, "title": "x", "estimate": True, "most_ns": 3 * 10**9}) == (
-            "<3.00 s",
-            "x",
-        )
-        assert (
-            terminal.cost_and_title({**finding, "title": "x", "estimate": True, "most_ns": 4 * 10**9})[0] == "~3.00 s"
-        )
-
     def test_a_wide_heading_keeps_the_other_columns_share(self) -> None:
         table = terminal_tables.Table(
             (("A title of some length", "name"), ("bytes", "number"), ("largest", "name")), names.Names()

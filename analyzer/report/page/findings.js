@@ -11,10 +11,10 @@ const PARTS = {
 };
 const OUTSIDE = {start: "(start-up, before the first task)", rest: "(stop, after the last task)", silent: "(tasks without a recorded call)"};
 const ABOUT = {
-  failure: ["Failed", "There is no result, or not all of it."],
-  race: ["Race", "Nothing orders these accesses: the result may differ from run to run."], time: ["Time", "Time of the run."],
-  space: ["Bytes", "Bytes that need not be moved or stored."], quality: ["Note", "What the trace can't tell."],
-  order: ["Order", "In this run the accesses could not overlap; only their times order them."], note: ["Note", "No fault of this run."],
+  failure: "There is no result, or not all of it.",
+  race: "Nothing orders these accesses: the result may differ from run to run.", time: "Time of the run.",
+  space: "Bytes that need not be moved or stored.", quality: "What the trace can't tell.",
+  order: "In this run the accesses could not overlap; only their times order them.", note: "No fault of this run.",
 };
 
 function spent() {
@@ -30,19 +30,9 @@ function spent() {
   byId("spent").append(bar, make("ul", {class: "counts"}, words));
 }
 
-// The cost of a finding in a few letters.
-function costText(f) {
-  if (!["time", "space"].includes(f.about)) return ABOUT[f.about][0];
-  const amount = f.about === "time" || f.cost_ns ? timeText(f.cost_ns / 1e6) : bytesText(f.cost_bytes);
-  if (!f.estimate || !f.cost_ns) return amount;
-  return f.most_ns > f.cost_ns ? `about ${amount}` : `up to ${amount}`;
-}
-
-// A title that begins with its cost goes on after it, so that the amount stands once in the line. Paths are relative to the
-// directory in which the run was started.
+// The words of a finding, with paths relative to the directory in which the run was started.
 function titleText(f) {
-  const cost = `${costText(f)} `, words = f.title.startsWith(cost) ? f.title.slice(cost.length) : f.title;
-  return data.about.cwd.length > 1 ? words.replaceAll(` ${data.about.cwd.replace(/\/$/, "")}/`, " ") : words;
+  return data.about.cwd.length > 1 ? f.words.replaceAll(` ${data.about.cwd.replace(/\/$/, "")}/`, " ") : f.words;
 }
 
 // A value of a row of evidence, by the unit that its key names.
@@ -63,11 +53,11 @@ function evidence(rows) {
 }
 
 const showFinding = selectable("finding", () => data.findings.rows, f => f.kind, f => {
-  const costs = [["Costs", costText(f)], ["Cases", numberText(f.count)]];
+  const costs = [["Costs", f.cost], ["Cases", numberText(f.count)]];
   if (f.most_ns > f.cost_ns) costs.push(["Between", `${timeText(f.least_ns / 1e6)} and ${timeText(f.most_ns / 1e6)}`]);
   if (f.cost_ns && f.cost_bytes) costs.push(["Bytes", bytesText(f.cost_bytes)]);
   const inPython = !f.query.startsWith("tailrace ");
-  openPanel(f.title, `Finding: ${f.kind}`, make("p", {class: "hint"}, ABOUT[f.about][1], f.estimate ? " The cost is an estimate." : ""), facts(costs), make("p", {}, f.advice), evidence(f.evidence),
+  openPanel(f.title, `Finding: ${f.kind}`, make("p", {class: "hint"}, ABOUT[f.about], f.estimate ? " The cost is an estimate." : ""), facts(costs), make("p", {}, f.advice), evidence(f.evidence),
     f.query ? queryBox(inPython ? "In Python, after import tailrace" : "On the command line", f.query) : null);
 });
 
@@ -77,7 +67,7 @@ function findings() {
   const rows = data.findings.rows, list = byId("findings"), first = Math.min(FIRST, rows.filter(f => !f.small).length);
   if (!first) list.before(make("p", {class: "none"}, "Nothing stands out: no race, no wait and no waste worth 3 % of the run."));
   if (!rows.length) { list.remove(); return; }
-  const items = rows.map((f, i) => make("li", {}, button([make("span", {class: `cost about-${f.about}`}, costText(f)),
+  const items = rows.map((f, i) => make("li", {}, button([make("span", {class: `cost about-${f.about}`}, f.cost),
     make("span", {class: "finding"}, make("span", {class: "what"}, titleText(f)), i < first ? make("span", {class: "advice"}, f.advice) : null)], () => showFinding(f))));
   const more = button(first ? `Show all ${numberText(items.length)}` : `Show ${count(items.length, "small thing")}`, () => { keep("findings", "all"); unfold(); items[first].querySelector("button").focus(); }, {class: "more"});
   const unfold = () => {
