@@ -97,6 +97,8 @@ struct alignas(64) Slot {
 };
 static_assert(sizeof(Slot) == 64, "the journal's layout");
 
+// A file is the 64-bit hash of its path and identity, so a record needs no table of files, lock or lifetime; the name is
+// written once an epoch.
 // A record that carries text (name, context, process): this slot, then ceil(text_bytes / 56) text slots.
 struct alignas(64) HeadSlot {
   std::atomic<uint32_t> mark;
