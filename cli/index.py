@@ -96,6 +96,7 @@ def command(
         _copy(store, anonymous)
 
 
+# It polls: inotify sees no change of another node on a network file system, and takes a watch for each directory.
 def _watch(store: Path, tree: Path, every: float, quiet_for: float, once: bool, events: bool, compact: bool) -> None:
     from tailrace.cli import indexing
 

@@ -5,6 +5,9 @@
 Any user of the machine can connect to the port, and any page in a browser can make it request the address. So each
 address contains a token that nobody can guess, everything else is 404, and only https://ui.perfetto.dev may read
 answers from other pages. There are no folders: a request names one of the files that are served, or nothing.
+
+The browser hands the timeline to Perfetto by postMessage. Rejected: a link with its address, since ui.perfetto.dev
+would then have to be allowed to read any port of localhost. Other `Host`s are refused (DNS rebinding).
 """
 
 from __future__ import annotations

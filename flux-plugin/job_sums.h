@@ -1,5 +1,6 @@
 // What the trace has of one shell's tasks, for the memo at the job's end: sums over the headers of the blocks that were
 // written since the shell began (docs/trace-format.md, "Block header").
+// The jobtap plugin adds up the shells' volatile memos: a file system is slower, and the leader's shell may end first.
 #pragma once
 
 #include <stdint.h>

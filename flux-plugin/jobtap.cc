@@ -15,6 +15,11 @@
 // A memo of ours never comes before one of the job's own: by `flux job wait-event JOB memo` scripts wait until an
 // instance in the job answers.
 //   conf.update         the [tailrace] table; applied completely or not at all
+//
+// Why an event: shells use the jobspec as its user signed it, so no update of the plugin's reaches them. An event
+// survives the plugin's removal and a restart of the job manager; a service of the plugin would be cheaper, and end
+// with it. A restarted job manager has forgotten its events, so a restored job's eventlog is read before one is posted,
+// 64 at a time. Rejected: no memo, since `flux jobs` would forget all traced jobs at a restart.
 #include <errno.h>
 #include <flux/core.h>
 #include <flux/jobtap.h>

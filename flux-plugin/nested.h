@@ -6,6 +6,10 @@
 //     prefixed by kInitialPrefix;
 //   - kInnerVariable has the plugins' paths and the configuration of the inner jobtap plugin as JSON, for
 //     etc/modprobe/rc1.d/tailrace.py, which flux-modprobe(1) of the inner instance finds by FLUX_MODPROBE_PATH_APPEND.
+//
+// The user's command line, with a --conf of their own, stays as it is. A script's own `flux start` is named by the
+// broker's pid, since Flux gives such an instance no place in the path of job ids; it gets its variables by
+// TAILRACE_UNTRACED_VARIABLES, which the core adds to excluded programs only.
 #pragma once
 
 #include <flux/core.h>

@@ -5,6 +5,8 @@
 // then: all bytes of the task and of the children that it waited for. The shell reaps its tasks in the callback of
 // SIGCHLD. A watcher of the highest priority runs before that and reads what has ended. A task that ends between the
 // two has no account.
+//
+// Rejected: the growth of the shell's own account at each wait, since several tasks are reaped in one call.
 #pragma once
 
 #include <flux/core.h>

@@ -10,6 +10,9 @@ reader sees complete lines at any time. Where the run's names are hashed, those 
 (hashed_declarations.py), and a process without the key writes none. No thread that adds lines waits for the disk. A
 failure (full disk, missing directory) never stops the workflow: it is logged once, and `lost` counts the lines. What a
 killed process wrote in its last 50 ms is lost. The reader of these files is tailrace.analyzer.store.declared_tables.
+
+A thread of its own writes, since a write gives up Python's lock, which a busy kernel of Parsl gets back after up to 5
+ms.
 """
 
 import importlib

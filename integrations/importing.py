@@ -9,6 +9,8 @@ Invariants: an importer reads; it runs nothing of what it finds, and never unpic
 memory and time are bounded, since a file of some kilobytes may expand to any size (aliases of YAML). A file or folder
 that it can't use is a UsageError that names it. Importing again replaces what was imported of the same workflow, as a
 whole.
+
+A task has several names, since what a manager keeps rarely has the name that its adapter tags with.
 """
 
 import csv

@@ -5,6 +5,9 @@
 
 Invariants: in a process of its own with a limit of time, and a failure is a line on stderr: indexing never changes how
 a job ends. The process is not traced, and has the priority of `nice 10`.
+
+A Parsl program's own records are sealed at its end, so its `atexit` would index a run that still changes. Flux's shells
+index nothing: it would take Python, hold the nodes, and happen once a shell; `flux collect` does it.
 """
 
 from __future__ import annotations

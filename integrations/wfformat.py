@@ -5,6 +5,8 @@
 Invariants: an Instance has tasks with distinct ids, and their parents are among them; a dependency counts when either
 of its ends names it. In an instance that `tailrace export` wrote, escaped names and versions are decoded, and pipes are
 omitted: their names are valid in one run only and no file has them.
+
+It is not in the analyzer, which never writes to a run.
 """
 
 import json

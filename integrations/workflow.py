@@ -14,6 +14,9 @@
 Invariants: no method raises an exception for a reason of tracing. Where tracing is impossible (no core, no usable
 directory) there is one warning, `active` is false, and every method does nothing. A task has one name in tags and
 declarations (task_tags.tag_value), whatever characters it has. All methods may be called by any thread.
+
+An inner manager's tasks name the outer one by the tag `parent`. Rejected: tags of both levels (`outer.stage`), columns
+for each level, though grouping by stage means the innermost.
 """
 
 import atexit

@@ -11,6 +11,8 @@
 //                           ..._task_init           puts them into a task's environment
 //                           ..._task_exit           of the last task: has the dead sealed, and says what was recorded
 //                           ..._exit                has the rest sealed
+//
+// The dead are sealed when the last task has ended: at ..._exit the user's terminal or output file is closed.
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>

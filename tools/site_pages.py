@@ -3,6 +3,8 @@
 The page of commands is what `--help` prints for each. The README, CONTRIBUTING, CHANGELOG and SECURITY become pages,
 with their links to docs/ made relative to it; a link to a file that is no page becomes its name. The API reference
 reads the edited sources (tools/source_tree.py). Nothing in docs/ needs this to be read in an editor or on a forge.
+
+Rejected: mkdocs-click, which names commands after Python functions and prints click's internal defaults.
 """
 
 from __future__ import annotations

@@ -10,6 +10,10 @@ binutils-aarch64-linux-gnu). What it takes from PyPI is named, with versions and
 run compiles what changed, in --work.
 
 Debug information goes to OUTPUT/debug, one archive a wheel: FILE.debug of each, which a debugger finds beside its FILE.
+
+Rejected: the image of an old system, one more thing to have for each architecture. What glibc has newer than 2.28 the
+core asks for when it runs. The wheels have no plugin of Flux or Slurm, which are built against the site's headers:
+declarations of our own would be compared with these by nobody.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Declared are the dependencies between all task instances, also of mapped tasks and groups, and how those ended of which
 no process told: they never ran, were skipped, or their process was lost.
+
+The end is declared by the caller's session: the scheduler holds locks on rows, and refuses another one's commit.
 """
 
 from collections.abc import Iterator

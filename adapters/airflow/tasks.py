@@ -7,6 +7,8 @@ Airflow leaves its variables of the task in the environment (AIRFLOW_CTX_...), b
 They are taken out of it when `execute` returns, since what follows is Airflow's own; `os.environ` keeps them.
 
 Invariants: what a task returns and raises is what it does untraced; a fault of ours is one warning.
+
+Not the time between a listener's two calls, in which Airflow also sends results to its database.
 """
 
 import functools

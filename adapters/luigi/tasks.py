@@ -9,6 +9,8 @@ moment in which a task runs, and not of tasks that never run.
     TaskProcess._run_get_new_deps    the task's run(), in its process or in the worker's: the scope is around it
 
 Invariants: what a task does and returns is what it does untraced; a fault of ours is one warning.
+
+An end is declared although the task may be tried again, which Luigi's scheduler decides later: the last end counts.
 """
 
 import json

@@ -8,6 +8,9 @@ The order is right whatever a target's recipe: when make has done with it, its p
 wrong is a prerequisite that make does not have. So a rule is left out unless all that it was read with is the same when
 make expands it again, at the end (Variables.settled), which is more than is asked of rules with several targets: those
 would declare a target that nobody has as a prerequisite.
+
+Rejected: rules of our own with a secondary expansion of `$$^`, which end make beside a double-colon rule, or make a
+target of a file; tasks without a shell, which the report would show as having done nothing.
 """
 
 import re

@@ -3,6 +3,7 @@
 # To be read last, so that the makefile's own SHELL and .SHELLFLAGS are known: they are what runs each line in the end.
 # make expands .SHELLFLAGS anew for each line of a recipe, with the variables of its target, and takes it apart at blanks
 # (with .ONESHELL quotes mean nothing), so names are percent-encoded. Where make isn't traced, nothing is changed.
+# Rejected: `make SHELL=...`, which replaces the makefile's own, so that recipes for bash run in sh.
 
 ifeq ($(findstring n,$(firstword -$(MAKEFLAGS))),)
 tailrace_folder := $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST))))

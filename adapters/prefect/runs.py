@@ -6,6 +6,8 @@
     AsyncTaskRunEngine.call_task_fn           the same for a coroutine, around each of its steps
 
 Invariants: what a task returns and raises is what it does untraced; a fault of ours is one warning.
+
+Hooks (`on_completion`) belong to each task, and the client's records are the server's, which may be elsewhere.
 """
 
 import logging

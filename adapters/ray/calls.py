@@ -8,6 +8,8 @@
 Workers import tailrace.ray.worker at their start, since the environment that they inherit says so.
 
 Invariants: what is submitted and returned is what it is untraced; a fault of ours is one warning.
+
+They import it by RAY_preload_python_modules: a runtime environment has one setup hook, which may be the user's.
 """
 
 import atexit

@@ -3,6 +3,8 @@
 Ray makes a task's id of the job, the task that submitted it, and its number there, so that a program that submits in
 the same order has the same ids again. The first 8 bytes tell the tasks of a cluster apart, but for the creation of
 actors, whose next 8 do.
+
+No numbers in the order of submission, as of other managers: a worker knows the id alone.
 """
 
 import json

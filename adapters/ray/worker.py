@@ -6,6 +6,9 @@ A worker knows the try, but not whether another one follows: the end of a task t
 (ends.py). A worker that is killed leaves the try that it began.
 
 Invariants: what a task returns and raises is what it does untraced; a fault of ours is one warning in the worker's log.
+
+What runs is replaced, not the function that is sent, which Ray knows by its bytes. Lines are written at once, since Ray
+ends workers by signals: an empty task takes 708 us instead of 634.
 """
 
 import inspect

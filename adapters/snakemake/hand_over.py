@@ -3,7 +3,8 @@
     driver ── environment variable (Orders) ──► spawned Snakemake ── a file in the run directory (Told) ──► driver
 
 The driver sees a remote job end when it next asks for it, up to a minute late; who ran the job knows when it began and
-ended, and why it failed. The file is removed once it was read, and without one the driver's own times count.
+ended, and why it failed. Not by lines of its own in the declared log, which would contradict the driver's. The file is
+removed once it was read, and without one the driver's own times count.
 """
 
 import base64

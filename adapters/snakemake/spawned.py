@@ -2,6 +2,9 @@
 
 Its own I/O (its modules, the Snakefile, the graph of jobs) has no stage and no task. It seals what dead processes of
 its node left, since the driver may be on another one.
+
+It runs as `python -m tailrace.snakemake`, since logger plugins are not loaded in it. A task is rule and wildcards: each
+spawned Snakemake numbers its jobs anew.
 """
 
 import logging

@@ -7,6 +7,10 @@ At the end it declares what no worker could: which task wrote the files that ano
 its own only, and the end of a job whose worker was killed.
 
 Invariants: what toil returns and raises is what it does untraced; a fault of ours is one warning.
+
+A worker gets another program on one machine only, where it inherits the tracing: a container or another node may not
+have this Python. Dependencies are declared here: each worker would have to read what all others declared, N jobs N²
+files.
 """
 
 import logging

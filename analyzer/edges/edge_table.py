@@ -33,6 +33,9 @@ much, never too little, and is marked inexact. So is a burst with bytes from bef
 
 Why bursts: a version of a file (versions.py) begins in a pause of its readers and writers, so the edge table needs the
 pauses to assign each read to its version. 16 per key are enough for that and don't grow with the number of events.
+
+`patterns`, `sizes`, `functions` and `lengths` take 2 to 10 % of the fold. Rejected: a second pass over the events for
+each report, 19 s for the quartiles of ten million, and nothing under totals.
 """
 
 from __future__ import annotations

@@ -5,6 +5,9 @@
 Invariants: a byte is counted once, at the lowest layer that recorded it (`schema.UPPER_LAYERS` is left out). Failed
 calls make no edge. This module defines the meanings of texts (`MEANINGS`); the native fold gets codes and numbers, and
 returns row numbers where texts are needed. Nothing here loops over events in Python.
+
+The fold is native: numpy took 2.8 times a group-by, much of it to touch new temporaries. Names and categories have the
+meanings of the core's tables (`_native.meanings`), so these are stated once.
 """
 
 from __future__ import annotations
@@ -90,6 +93,7 @@ NUMBERS = {
     "calls": 1,
 }
 """The columns of numbers, with the value for null."""
+# Here, not in the readers: a frame shows what the trace says, and no sum of the edge table wraps around.
 POSSIBLE = {
     "ts": (0, 2**62),
     "dur": (0, 2**60),

@@ -20,6 +20,9 @@ hosts saw the identity, since their clocks may differ.
 
 `split` keeps apart what the fold would otherwise merge into one access burst; `resolve` decides. A table can be
 resolved again after its times have changed (clocks.py).
+
+Only the analyzer sees all processes: a rank removes its lock file, and another one's result gets the inode in the same
+tick. Rejected: the inode's generation (FS_IOC_GETVERSION), one more call an open, and none for a path.
 """
 
 from __future__ import annotations

@@ -9,6 +9,9 @@ declared file where the name in its directory is the relative one by which the f
 untagged process that writes the declared path after a task wrote the file, keeps its accesses: as those of a file
 `W/cached/a` of the worker, which is no data (file_classes.py). So a dependency over files that are copied is as one in
 a shared directory.
+
+Rejected: to follow the workers' messages, which say nothing where a worker is not traced; to declare each task's
+directory from its worker, a file each on the run's file system.
 """
 
 from __future__ import annotations

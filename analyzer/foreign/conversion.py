@@ -7,6 +7,10 @@ Invariants: the trace itself is never written to. A kept run is published by ren
 changed; its name has the state of all files of the trace (size, mtime, inode), so one that changed is converted again,
 and it says itself what it consists of, so one that is not whole any more is made again.
 What could not be read is in run.json (`foreign.losses`), and so in `run.losses`.
+
+Rejected: a reader for each format, with which every question goes through Python objects, without catalogue and edge
+table, and each command has exceptions of its own; access points into a single gzip member (zran), since each line would
+still be parsed in another form.
 """
 
 from __future__ import annotations

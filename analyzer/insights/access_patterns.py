@@ -17,6 +17,9 @@ Balance: the largest over the mean, and Gini's coefficient (0: all alike, 1: one
 its ranks where it has several. Stragglers are two sets: of the modified z-score by median and median absolute deviation
 (Iglewicz and Hoaglin 1993), and of the box plot (Tukey 1977: beyond the third quartile by 1.5 quartile ranges), as
 DXT's paper marks ranks (Xu et al. 2017).
+
+The block is what statx says for the file's identity anyway. Rejected: statfs of each mount, which may wait for a dead
+server; options of mounts, which st_blksize follows; the xattr of Lustre's layout, a call for each open file.
 """
 
 from __future__ import annotations

@@ -24,6 +24,8 @@ Shared memory of two processes outside of tasks, in a run with tasks, belongs to
 as is what two of its own processes (model/managers_own.py) do to a file.
 Reads after the write are no conflict here; whether they were ordered is compared with the declared DAG
 (declared_vs_observed.py).
+
+Rejected: all ranges in the edge table, whose size must not grow with the events.
 """
 
 from __future__ import annotations

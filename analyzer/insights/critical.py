@@ -29,6 +29,9 @@ it ended, is not known.
 A process that waits without a recorded call (sigsuspend, a spin) counts as working, and so does a task of several
 processes that are blocked on pipes: they wait for each other. The slack of a hand-over is the time between given and
 taken, by the bytes that were read.
+
+Rejected: tasks as nodes. Both ends of a pipe, and a shell that waits for its children, would count twice; a chain of
+points is never longer than the makespan.
 """
 
 from __future__ import annotations

@@ -17,6 +17,9 @@ own times, but for tasks that took a worker in another order.
 
 Invariants: a task that contains tasks (a batch script with jobs) takes no worker, and is over as long after its last
 inner task as it was. Times are ns on the run's clock.
+
+Rejected: the bound of the critical path less something: it knows no workers and no delays, so that more workers would
+change nothing.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ same on all ranks.
 Invariants: parts add up to the call's time, as unions: nothing counts twice. A call that can't be matched (a rank's
 record is missing, two handles of one file at a time, communicators that share a file) has no arrival, and its time
 before the last rank came is in the rest. I/O that another thread or another rank does for the call is not its own.
+
+Rejected: PMPI wrappers of sends and barriers, which see none of an MPI-IO library's own messages.
 """
 
 from __future__ import annotations

@@ -11,6 +11,9 @@ of the size that one can read.
 
 Invariants: names are escaped by util/html.py; the picture has no script, style sheet or reference, and the same graph
 gives the same picture. At most `MOST` nodes are drawn; the picture says how many there are.
+
+Rejected: Graphviz, a program that clusters often lack; `tailrace export --to dot` is for graphs of more than a cell's
+60 nodes.
 """
 
 from __future__ import annotations

@@ -17,6 +17,9 @@ processes do that were made during it: a script that locks runs commands.
 Invariants: a hold is rather too long than too short, but ends where the next holder, whom it would exclude, has the
 lock. A lock whose kind was not recorded is exclusive, of the whole file, and lasts to the end of the process. A lock
 of a file that was removed and made again is one lock, by its name (`_renewed`).
+
+Rejected: release before acquire as happens-before, as in dynamic race detectors. It hides the race of what lies outside
+of the holds, which no other run may show.
 """
 
 from __future__ import annotations

@@ -6,6 +6,9 @@ A status is the workflow manager's word; a task without one has not ended, or it
 is done after more than one try.
 
 Invariants: reads no events. A task is counted once, whatever the number of its tries.
+
+Nothing is inferred from exit codes of a task's processes: grep ends with 1, and a task that was tried again has
+processes that failed.
 """
 
 from __future__ import annotations

@@ -29,6 +29,8 @@ are never negative. Nothing is told of the processor time of threads that worked
 it for each.
 
 Source: the states are those of off-CPU analysis (Gregg 2013, "Thinking methodically about performance").
+
+Rejected: sums over threads, which no wall time bounds; to call all time outside of calls computing.
 """
 
 from __future__ import annotations

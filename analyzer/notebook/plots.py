@@ -5,6 +5,9 @@
 Invariants: pyplot is not used, so no figure is shown twice or kept in a global table, and no backend is chosen. Every
 axis has a unit, colours are those of a palette that colour-blind people can tell apart (Okabe and Ito 2008,
 jfly.uni-koeln.de/color), with hatches from the ninth on. Names of a run are plain text: matplotlib's math is off.
+
+Matplotlib, since clusters have it, a figure needs no script and is the same in a saved notebook and in a paper, and can
+be changed further. Plotly and Bokeh put megabytes of script into each notebook; Altair needs a browser for a PNG.
 """
 
 from __future__ import annotations

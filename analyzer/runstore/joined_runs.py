@@ -9,6 +9,9 @@ the version that its run says, unless another run wrote a newer one before the r
 
 Invariants: at most `MOST_RUNS` runs are followed, the newest; `JoinedRuns.left_out` says how many were not. A run is
 known by its owner and its id.
+
+Runs are joined when a file is asked for: an edge between runs depends on runs that are indexed later. Rejected: an
+index beside the Parquet files, which each writer and compaction would have to keep, and no reader could believe.
 """
 
 from __future__ import annotations

@@ -17,6 +17,10 @@ published after the second one began, and what that part replaces was there all 
 Invariants: parts of a user are believed only where directory and files are that user's or root's, none is a symbolic
 link, and nobody else may write to them: whoever may add a part can say anything about his own runs, and nothing about
 another user's.
+
+Rejected: table formats with a log (Delta Lake, Iceberg), which need a compare-and-swap of the newest entry that shared
+file systems don't give without locks; a file for each table, eight renames for one index; one file with rows of all
+users, which needs a server that all trust.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@
 Invariants: a query sees the tables alone: no other file, no network, no extension, no variable of this process. Files
 are opened without following a link or waiting, as all of a store (parts.py); DuckDB gets the names of descriptors, and
 only for statements that can't write.
+
+DuckDB is an extra, 24 MB: what runs on compute nodes (TAILRACE_STORE, `tailrace file --store`) has pyarrow anyway.
 """
 
 from __future__ import annotations

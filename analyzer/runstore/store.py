@@ -121,6 +121,7 @@ class Store:
         tables = rows.rows_of(run)
         entry = Entry(rows.run_key(run), time.time_ns(), state)
         overview = tables["runs"].to_pylist()[0]
+        # By what never changes, so that all entries of a run are of one day.
         day = parts.day_of(overview["created_ns"] or overview["t0_ns"])
         stamped = {name: _stamped(table, entry) for name, table in tables.items()}
         for attempt in range(_ATTEMPTS):

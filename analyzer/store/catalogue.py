@@ -14,6 +14,8 @@ since: it carries a checksum of all its bytes, in the four that SQLite leaves to
 that is wrong.
 
 catalogue_tables.py has the tables and fills them; layout.py finds the files.
+
+Rejected: a signature as the proof, whose key would be in the home directory, which many compute nodes lack.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ it is removed by the next compaction. The manifest is away meanwhile, since it w
 the file system can't exchange directories, each file is replaced by its own compacted one, and files are not merged:
 then a crash leaves some files compacted. A block that comes twice in the run, which readers recognize by its length
 among others, is kept byte for byte. So are damaged blocks, and files with anything but whole blocks.
+
+Rejected: a list of the files that count, which every reader, also `zcat trace/*`, would have to know.
 """
 
 from __future__ import annotations

@@ -8,6 +8,9 @@ Without that, nothing of Dask is imported: threads do the same, since the native
 
 Invariants: results come in the order of the tasks and don't depend on where they are computed. Tasks and results can be
 pickled. An error of a task is raised here.
+
+Importing Dask's frames took 0.4 of the 1 s of a small question, and their tokens of 100,000 trace files cost more than
+reading these.
 """
 
 from __future__ import annotations

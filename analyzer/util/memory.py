@@ -1,5 +1,8 @@
 """What is left of memory for this process, and readers' refusal to take more: a file of some kilobytes can promise, or
-inflate to, any number of gigabytes."""
+inflate to, any number of gigabytes.
+
+Rejected: fixed limits, which refuse the large runs that the readers are made for, or fill a small machine.
+"""
 
 from __future__ import annotations
 

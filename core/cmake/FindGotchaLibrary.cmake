@@ -1,6 +1,7 @@
-# Finds libgotcha.so.2: an installed package (find_package, a module's library path), else the copy inside the `dftracer` wheel,
-# which is downloaded from the package index unless TAILRACE_GOTCHA_DOWNLOAD is off: one version, each file by its hash. Without it
-# everything works but attaching and RTLD_DEEPBIND.
+# Finds libgotcha.so.2: an installed package (find_package, a module's library path), else the copy inside the
+# `dftracer` wheel, which is downloaded from the package index unless TAILRACE_GOTCHA_DOWNLOAD is off: one version, each
+# file by its hash, since it runs in every process that attaches. Without it everything works but attaching and
+# RTLD_DEEPBIND.
 # Sets TAILRACE_GOTCHA_LIBRARY (path, or empty) and TAILRACE_GOTCHA_ORIGIN (for people).
 set(TAILRACE_GOTCHA_LIBRARY "")
 set(TAILRACE_GOTCHA_ORIGIN "")

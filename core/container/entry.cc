@@ -7,6 +7,9 @@
 //
 // Invariants: no function of a libc but the one that tells its version; no other library is needed. A program that can't
 // be executed again goes on as it is.
+//
+// Rejected: $LIB in LD_PRELOAD, which musl doesn't expand, and which helps against no old glibc; to look for the libc
+// in the image, which may be a compressed file.
 #include <elf.h>
 
 #include "base/sys.h"

@@ -2,6 +2,9 @@
 //
 // A node's sealers add their files themselves (core/src/format/node_file.cc); here are those of processes that sealed for
 // themselves. Invariants: lines are only appended, each in one write; a node has a file of its own, so no lock is needed.
+//
+// Rejected: that each sealer lists the files of processes: a thousand job shells on a node would write a thousand
+// lists.
 #pragma once
 
 #include <string>

@@ -3,6 +3,9 @@
 //
 // Invariants: a sample is one write, so a killed launcher leaves whole lines but for the last one. What can't be read is left
 // out of a line; what can't be written is missing by its number. Nothing of it reaches the command.
+//
+// Rejected: records in a journal, which would make the launcher a process of the run in every table; a sampler in the
+// traced processes, which would delay their calls.
 #pragma once
 
 #include <pthread.h>

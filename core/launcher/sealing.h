@@ -20,7 +20,8 @@ struct SealAccount {
 };
 SealAccount seal_journals(const std::string &run_dir, const std::string &journal_dir);
 
-// The node's sealer of a run, in a thread of this process, from its making until finish().
+// The node's sealer of a run, in a thread of this process, from its making until finish(). A launcher that is traced
+// itself has none: the thread's I/O would be missing in the outer trace's account.
 class SealerThread {
  public:
   SealerThread(const std::string &run_dir, const std::string &journal_dir);

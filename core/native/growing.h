@@ -2,6 +2,8 @@
 //
 // Reserved memory that was never written takes no pages, and is freed before numpy gets the rest; std::vector would
 // keep it. So callers reserve the largest possible size.
+//
+// No large pages: MADV_HUGEPAGE saved the fold no user time, and cost up to 1.2 s of system time in a virtual machine.
 #pragma once
 
 #include <cstddef>

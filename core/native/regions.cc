@@ -6,6 +6,9 @@
 // Where both agree, begin() nests as in C. Where they do not, other code has run on the thread since (a coroutine that waits
 // in its region, a pool's thread), and the variable is right: the thread is moved to its region first.
 //
+// Rejected: context variables alone, as OpenTelemetry has them: calls are recorded by thread, and before Python 3.14
+// nothing tells of a change of context.
+//
 // Invariants: in an untraced process begin() returns None after one load. No function here raises but for arguments.
 #include <Python.h>
 

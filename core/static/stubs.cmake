@@ -5,6 +5,7 @@
 #   tailrace.wrap     the linker's options, for a program: cc -static main.o -L... @tailrace.wrap
 #
 # A stub is an object of its own: only that of a function that the program calls is linked, so nothing else of libc is.
+# (Strong references to all originals would take most of libc into each program; weak ones take nothing, and are null.)
 #
 # The linker rewrites libc's own calls, too, which no hook must see: they would be recorded as the program's, twice. libc
 # calls itself by names with underscores. Of those, some are the compiler's for a call of the program (PROGRAMS); the

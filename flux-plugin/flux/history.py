@@ -16,6 +16,9 @@ Each line is an object with one key:
 
 The instance's owner reads the job manager's journal. A guest may not, and looks up each of its own jobs. What a guest's
 jobspec has may be of any type.
+
+The journal has all events, jobspecs and R in one stream; when the first task began is in each job's exec log. Not by
+job-list, which lags behind, and has no dependencies of finished jobs.
 """
 
 import argparse

@@ -4,6 +4,9 @@ An executor does not know which task it runs, but DataFlowKernel.launch_task() c
 one thread. check_memo() puts the task's tags into a thread-local Handoff, which the executor's shadowed submit
 (executors.py) takes. Every step of ours is isolated: the first failure is logged, and the task continues without
 tracing. Those of every task are so by `try`, which takes no time where nothing is raised.
+
+A task that waits is declared when it is submitted, so that a killed program's run has it, and again at its launch if
+its arguments say more by then. Not so all tasks: one without dependencies may have ended before submit() returns.
 """
 
 import threading

@@ -90,6 +90,7 @@ def _serialize_with_scope(executor: WorkQueueExecutor) -> None:
         if TAGS_KEYWORD not in kwargs:
             original_serialize(path, function, args, kwargs)
             return
+        # Not by unpickling: the task would then own the writing of its result.
         scope = _SCOPE.format(keyword=TAGS_KEYWORD, name=function.__name__)
         told = {
             "source code": inspect.getsource(function) + scope,

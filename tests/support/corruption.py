@@ -7,6 +7,10 @@ one compacted, and another tracer's trace, of which the converted copy in the us
 
 Outcomes: `right`, the answers are those of the whole run; `said`, they differ, and `run.problems`, or the coverage of a
 process, says that something is missing; `refused`, a TailraceError. `silent` and `traceback` are faults.
+
+Damage to headers, lines, files and blocks is `said`, as are a spoiled account, run.json, manifest, description or
+declared file. Blocks and files that were copied, swapped or shuffled are `right`, since a block is known by its
+process, segment and place; so is a damaged catalogue or converted copy, which is made anew.
 """
 
 import argparse

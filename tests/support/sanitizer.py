@@ -6,6 +6,10 @@
 The programs under test are what they always are; the sanitizer's runtime is preloaded into them traced and untraced, so
 that the two still compare. Any report of any process fails the test. For Flux's tests the whole package is built with
 the sanitizer: the plugins name the core that lies beside them.
+
+Not seen: accesses of two processes to one journal (ThreadSanitizer); what the kernel writes to by the core's own system
+calls (AddressSanitizer); assembly; programs that cleared their environment; guests' jobs of Flux's set-uid IMP.
+`dlsym`, `sysconf` and `pthread_getattr_np` are not hooked in such a build, and `vfork` is `fork` under ThreadSanitizer.
 """
 
 import functools

@@ -11,6 +11,9 @@
 
 With `-n N` the tests of a module run in one process, in their order, since they share fixtures; beside them run those
 of any other module.
+
+`--dist=loadgroup` of pytest-xdist 3.8 has no effect with pytest 9.2. Modules with slow tests begin first, since a long
+one at the end would run alone.
 """
 
 import os

@@ -61,7 +61,8 @@ typedef struct tailrace_site {
 static const tailrace_region_functions *tailrace_regions __attribute__((unused));
 
 /* Looks for the library, which is there from the start of a traced program. To be called again after tailrace_attach().
- * A constructor, since no look-up is allowed in a signal handler. */
+ * A constructor, since no look-up is allowed in a signal handler. No weak symbol: in a program that is not position-
+ * independent the linker makes it zero for good. */
 __attribute__((constructor, unused)) static void tailrace_find_regions(void) {
   typedef const tailrace_region_functions *(*find)(void);
   union {

@@ -166,6 +166,7 @@ class _FollowedContext:
 def _follow_context() -> None:
     # OpenTelemetry has no other place that learns which span is current: processors hear of starts and ends. Its own
     # way, a class that the variable OTEL_PYTHON_CONTEXT names, is too late once the package is imported.
+    # Rejected: the span that the thread started last, which is false for one that is handed on or ended elsewhere.
     context_api.get_current()  # older versions make it at its first use
     if not isinstance(context_api._RUNTIME_CONTEXT, _FollowedContext):
         context_api._RUNTIME_CONTEXT = _FollowedContext(context_api._RUNTIME_CONTEXT)

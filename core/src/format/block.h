@@ -1,5 +1,9 @@
 // A block: one gzip member whose extra field describes its contents (docs/trace-format.md, "Block header").
 // This file builds members, appends them to a trace file whole or not at all, and walks a file's headers.
+//
+// A header has the tags themselves, 100 bytes of a block of 1 MiB. Rejected: ids of a table in the run, a second file
+// that can tear, needs a lock between nodes, and must exist before a block can be read. It is JSON: it grows without
+// versions, and is parsed once a block.
 #pragma once
 
 #include <new>

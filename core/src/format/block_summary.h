@@ -37,6 +37,7 @@ class BlockSummary {
   void add_line() { ++lines_; }
   void add_event(const Function &f, uint64_t t0_ns, uint64_t t1_ns, int64_t bytes);
   // The processor time that this block has to account for (SealOptions), of the process itself or of a sealer.
+  // What recording takes is not measured: two readings of that clock cost more than a record.
   void set_sealing(uint64_t ns, bool by_process) { sealing_ns_ = ns, by_process_ = by_process; }
   // The id of the run; empty: not known. Valid as long as the block.
   void set_run(string_view id) { run_ = id; }

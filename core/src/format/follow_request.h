@@ -1,5 +1,5 @@
 // What a traced process and the launcher's followers say to each other when a program is about to be started that is to be
-// followed, by TAILRACE_UNSEEN or TAILRACE_FOLLOW (core/launcher/follower.h, docs/architecture.md).
+// followed, by TAILRACE_UNSEEN or TAILRACE_FOLLOW (core/launcher/follower.h).
 //
 //   process                                    follower (a process of the launcher)
 //     connect, FollowRequest, tags ----------->

@@ -1,6 +1,9 @@
 // What a run has to know of a host so that files and times there can be compared with those of others: its mounts, its
 // machine and its clocks (docs/trace-format.md, "Hosts"). The first process that makes a journal on a node writes it, so
 // that it is there, too, where no launcher of ours was (srun, mpirun, ssh).
+//
+// Rejected: to look for the description in the run, a request to a shared file system at each start; that the maker of
+// the journal directory is the first process, since containers of a machine may share that directory.
 #pragma once
 
 #include "base/clock.h"

@@ -1,4 +1,5 @@
 // A job's ClassAd as HTCondor writes it beside the job (_CONDOR_JOB_AD): a line `Name = value` for each attribute.
+// HTCondor's variables have no number of the job; the ad is the only file that a manager's row may name.
 #pragma once
 
 #include <stddef.h>

@@ -80,6 +80,7 @@ enum RecordKind : uint16_t {
   kTextRecord = 0xFF04,     // bytes that belong to the record before
   kKeysRecord = 0xFF05,     // keys of the region of that number, as tags; before its record
   kMembersRecord = 0xFF06,  // further args of the event that began at that tick, as JSON members; before its record
+                            // (dimensions, hyperslabs: a slot has no room, and other calls pay nothing)
   kStackRecord = 0xFF07,    // the hash of the call stack of the call in the next slot, whose frames are a name record
   kTimeRecord = 0xFF08,  // TimeSlot: the processor time of the child whose wait began at that tick; before its record
 };
@@ -97,6 +98,8 @@ struct alignas(64) Slot {
 };
 static_assert(sizeof(Slot) == 64, "the journal's layout");
 
+// A file is the 64-bit hash of its path and identity, so a record needs no table of files, lock or lifetime; the name is
+// written once an epoch.
 // A record that carries text (name, context, process): this slot, then ceil(text_bytes / 56) text slots.
 struct alignas(64) HeadSlot {
   std::atomic<uint32_t> mark;

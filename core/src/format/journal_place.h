@@ -6,6 +6,10 @@
 //   1  /run/user/<uid>
 //   2  <run>/journals/<boot id>: of this node alone, and of all containers on it
 //   In a container whose default place is its own, and gone when it ends, place 2 comes first.
+//
+// A process decides at its first segment: a launcher never sees some of the nodes. Rejected for containers: to seal
+// more often, which loses less and costs more; to compare mount namespaces, since Slurm and Apptainer make one for each
+// job and share /dev/shm.
 #pragma once
 
 #include "base/text.h"

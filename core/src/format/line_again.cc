@@ -9,6 +9,11 @@
 //
 // Invariants: the text is the one that put_fields() makes. An Earlier is left as write_like() leaves it, so that both may
 // follow on each other.
+//
+// A read takes 99 ns here, and took 148 by the general way (tests/bench/seal.cc). What was stored a moment ago in small
+// pieces can't be read in large ones without waiting for the store buffer: so parts are copied from the first line of a
+// kind, digits are made in registers, and structures are copied member by member. Rejected: samples of 512 to 2,048
+// tokens, up to a third more bytes; code for newer processors, 5% faster.
 #include "format/line_digits.h"
 #include "format/line_writer.h"
 

@@ -11,6 +11,11 @@
 // Invariants: nothing is allocated; no byte is written past the output's end, a stream that would not fit is given up
 // (finish() returns 0) and can be stored instead (store_text); distances are 1 to kMaxDistance. The stream says what the
 // calls said: that a repeated part is the same as what it repeats is the caller's promise.
+//
+// No library: ISA-L's fastest level, which searches all of the text, took a quarter more time and a third more bytes
+// for reads (5 to 10% less time where each line has a new file), and each process loaded it. A read's line takes 10.3
+// bytes; libdeflate's level 12 gets 9.6, for 75 us an event. Rejected: a match for a duration that came before, which
+// costs as many bits as the digits that it saves.
 #pragma once
 
 #include <stddef.h>

@@ -1,4 +1,8 @@
 // Tags of a process that its workflow or resource manager gives by variables of its own (managers.def).
+//
+// They are kept apart from those that the user or an adapter gave (TAILRACE_MANAGED_TAGS), since a job's own variables
+// win over inherited ones only. Rejected: to leave them out of the child's tags, since a task that clears its
+// environment (cwltool, `env -i`) would lose its job.
 #pragma once
 
 #include <stddef.h>

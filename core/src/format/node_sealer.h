@@ -13,6 +13,13 @@
 // - One sealer serves a journal directory: the one that has the board's lock. Others wait until that one ends.
 // - It trusts a journal as little as seal_dead_journals does, and works by the same code on private copies.
 // - It runs without the right to hold anything up: lowest priority, no lock that a process waits for.
+//
+// Rejected:
+// - a ring of handed segments: a process that is killed between claiming a place and filling it blocks it for all;
+// - a socket or futex: a system call for the thread;
+// - mapping the journals: a program that cuts its journal would end the sealer by SIGBUS (a pread: 10 ns an event);
+// - a sealer process, for which every `tailrace run` would wait;
+// - a spare for another thread: a call that a signal handler interrupted may still write to a slot of it.
 #pragma once
 
 #include "format/sealer_board.h"

@@ -334,6 +334,8 @@ string_view Sealer::cut_off_call() const {
   return is_old ? string_view() : function(static_cast<Fn>(fn)).name.view();
 }
 
+// The budget is a node's: the sealer knows the size of its own files, so that short processes share it without a
+// counter.
 static bool is_totals(const SegmentHeader &segment, uint64_t sealed_bytes) {
   if (segment.detail == static_cast<uint32_t>(DetailKind::kTotals)) return true;
   if (segment.detail != static_cast<uint32_t>(DetailKind::kAuto)) return false;

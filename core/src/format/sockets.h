@@ -1,5 +1,9 @@
 // The names of sockets. A socket whose other end is known gets a name in the trace from both endpoints, so that what one end
 // sent and the other received can be joined (docs/trace-format.md, "Sockets").
+//
+// Only sock_diag(7) tells two connections of unix sockets apart: a netlink socket for some 6 us a connection, and no
+// more in a process where the kernel had no answer, since it would search for a module by starting a program. Rejected:
+// SO_PEERCRED and the path, which name processes, not connections.
 #pragma once
 
 #include <sys/socket.h>

@@ -41,7 +41,8 @@ enum class TagsOf { kUser, kJob, kCore };
 bool parse_tags(string_view text, TagSet &out, size_t &fault_at, Writer &message, TagsOf of = TagsOf::kUser);
 
 // Writes the canonical form of `base` with the tags of `over` replaced or added: false when it breaks the size rules.
-// A try is one of its own task's: where `over` names another task, that of `base` is left out.
+// A try is one of its own task's: where `over` names another task, that of `base` is left out,
+// since the inner task would seem to be tried again where the outer one was.
 bool merge_tags(const TagSet &base, const TagSet &over, Writer &out);
 
 // Whether a tag of a canonical form is empty; and the form without such tags, which is what a run has.

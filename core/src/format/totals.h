@@ -6,6 +6,9 @@
 // the file. So the reader's fold of pieces gives what its fold of the records themselves would give.
 //
 // Invariants: a chain's records are of one thread and context, in the order of their begins. The memory is bounded by the slots of a segment and zero between two segments.
+//
+// What order or identity rests on (opens, removals, locks, processes, failed calls) stays a line, and ends the lines of
+// its file. Rejected: sampling, whose sums are wrong; the times of all calls, two incompressible bytes each.
 #pragma once
 
 #include "format/functions.h"

@@ -1,5 +1,6 @@
 // Journals of one directory that were unmapped at a first look (format/journal_use.h), so that the second look at all
 // of them takes one pause.
+// Rejected: to keep the files open between the looks, a descriptor for each.
 #pragma once
 
 #include "format/journal_use.h"

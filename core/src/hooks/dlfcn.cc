@@ -5,6 +5,9 @@
 // - The dynamic linker treats dlsym and dlopen by their caller (RTLD_NEXT, RUNPATH, $ORIGIN). So the hooks leave by a
 //   jump where the caller matters, and the dynamic linker sees the program as the caller.
 // - GOTCHA is loaded only where it is needed; its set-up costs more than all the rest of a process's start.
+//
+// What dlopen read is known later, since its hook doesn't see the return: the thread's account is read before, and at
+// its next dlsym, dlopen or account.
 #include <dlfcn.h>
 
 #include "hooks/attach.h"

@@ -3,6 +3,8 @@
 //
 // err, error, warn and the like are no standard's, and short names: programs have libraries with functions of their own
 // by these names and with other parameters, as Slurm's error(format, ...). Calls of those pass as they are, unrecorded.
+// (Of the libraries on a full Debian 40 have an `error`; whatever else shares a hook's name shares its meaning.)
+// Gates are assembly, since __builtin_apply copies a guessed part of the stack, and clang lacks it.
 #include <err.h>
 #include <errno.h>
 #include <error.h>

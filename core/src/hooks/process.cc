@@ -1,7 +1,7 @@
 // Hooks: programs and threads that a process starts. Every call that starts a program gives it the calling thread's
-// context and the hidden settings (docs/architecture.md, "Context"). hooks/forks.cc has the copies of a process,
-// hooks/shell.cc system and popen, hooks/wait.cc the waits, hooks/process_exit.cc the end of a process, hooks/dlfcn.cc
-// what loads code.
+// context and the hidden settings (spawn/injection.h). hooks/forks.cc has the copies of a process, hooks/shell.cc
+// system and popen, hooks/wait.cc the waits, hooks/process_exit.cc the end of a process, hooks/dlfcn.cc what loads
+// code.
 #include <alloca.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -12,6 +12,11 @@
 // - Without libcupti, or after an error of its, there are no events and no message.
 // - A forked child never calls CUPTI: the state of the GPU is its parent's.
 // - Tags are the process's: CUPTI tells what the GPU did, not which thread or region asked for it.
+//
+// Rejected: to open libcupti when libcuda is loaded, since that is in the dynamic linker, in programs that never use
+// it, and too early or too late for CUPTI; tags of the launching thread, a call of CUPTI for each region; a thread of
+// ours that flushes. A second user of CUPTI in a process replaces the first, so the layer is chosen by name alone.
+// Before CUDA 11.6 CUPTI takes no clock of ours, so older versions have no events.
 #pragma once
 
 namespace tailrace {

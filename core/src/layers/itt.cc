@@ -156,6 +156,7 @@ void fill(Api *functions) {
 }  // namespace
 }  // namespace tailrace
 
+// ITT's own functions are not exported: any other library that looks for them would find them.
 extern "C" __attribute__((visibility("default"))) void __itt_api_init(tailrace::Global *global, int) {
   // In an untraced process all pointers stay what they are without a collector.
   if (tailrace::enter() && global && global->functions) tailrace::fill(global->functions);

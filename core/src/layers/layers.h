@@ -11,6 +11,10 @@
 //   name. The entry of another tool stays.
 // - The library's calls within itself are not wrapped, so a call is recorded once.
 // - A process without such a library pays only for the scan of the exports of what it loads.
+//
+// Rejected: to export the functions. Every check for an HDF5 would find ours, and ours would call the first HDF5 there
+// is, which is wrong for wheels that bring their own. And GOTCHA, which has one real function for each name. Objects
+// from dlopen are scanned at the thread's next dlsym or dlopen, since the hook of dlopen leaves by a jump.
 #pragma once
 
 #include <atomic>

@@ -9,6 +9,11 @@
 // Invariants: no allocation, no lock, some hundred bytes of stack; memory is read by the kernel's copy, so that a damaged
 // stack ends the walk and nothing else. Rules follow the three registers that nearly all frames need (stack and frame pointer,
 // return address); another one ends the walk, as the frame of a signal handler does.
+//
+// It takes 1 us a stack. Rejected: _Unwind_Backtrace, some KiB of stack, and abort() on tables that it does not expect;
+// backtrace(3), which loads libgcc_s and allocates; libunwind, one more library with locks and a cache; frame pointers
+// alone, which end in libc; the bounds of the thread's stack, which coroutines and signal stacks are outside of; a
+// handler of SIGSEGV, which is the program's.
 #pragma once
 
 #include "base/checked_memory.h"

@@ -8,6 +8,9 @@
 // - Nobody sets a ctime: it is the kernel's.
 // - Threads and signal handlers read and write the table without a lock: an entry is a value and its key, exclusive-or'd
 //   with the value, so that half of one entry and half of another are no entry.
+//
+// Rejected: statx in the place of the program's stat. The core would have to refuse bad pointers as the kernel does,
+// FUSE would be asked for more, and a filter that allows stat may refuse statx.
 #pragma once
 
 #include <sys/stat.h>

@@ -8,6 +8,9 @@
 // (session/segment.cc, move_on): what it records until then is in the first run, whole. A thread that begins later and
 // takes over such a segment moves at once. Each segment says which trace file it goes to; `earlier_journals` says where
 // the segments of earlier runs lie.
+//
+// Rejected: a new process for the second workflow, which would need the notebook's objects; to divide the events by
+// workflow afterwards, in trace files that a process still appends to.
 #pragma once
 
 #include "base/text.h"

@@ -1,4 +1,4 @@
-// See session/container_start.h. docs/architecture.md, "Containers", says why the program is executed again.
+// See session/container_start.h.
 #include "session/container_start.h"
 
 #include <sys/auxv.h>

@@ -5,6 +5,10 @@
 //
 // Apptainer and Singularity are Go programs, which start others by raw system calls: no hook puts the settings back, and inside of the container
 // there is neither the library nor the run. They bind what a variable names, and set those with a prefix inside.
+//
+// It costs an execve a container. Rejected: variables set by `tailrace run` and at execve, since slurmstepd and other
+// Go programs start Apptainer past every hook, and every traced program would see them; words of the command line,
+// whose grammar differs between versions. The starter, which calls clone in a constructor, never has the library.
 #pragma once
 
 #include <stdint.h>

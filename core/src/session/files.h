@@ -14,6 +14,9 @@
 //   not recycled meanwhile, before the name is used.
 // - An entry is emptied BEFORE the descriptor is closed: another thread may get the number as soon as the kernel has
 //   closed it.
+//
+// Rejected: a lock, whose blocked signals took 470 of the 2,400 ns of an open and its close; one that a signal handler
+// gives up when its own thread holds it, since a handler that leaves by longjmp leaves it held.
 #pragma once
 
 #include <sys/stat.h>

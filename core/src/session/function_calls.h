@@ -15,6 +15,8 @@
 // - A signal handler may begin and end calls anywhere in here.
 // - At most kMostFunctionCalls of a thread are open; those beyond are counted.
 // - A forked child only leaves its parent's.
+//
+// Rejected: a hook of longjmp, whose target libc encrypts; of __cxa_begin_catch, which covers one language.
 #pragma once
 
 #include "session/region.h"

@@ -10,6 +10,9 @@
 // Invariants:
 // - The ledger is in the journal, so it outlives the process and continues over execve.
 // - Nothing here changes errno.
+//
+// Rejected: to read a reaped child's account from its zombie alone, which Linux shows to root only
+// (session/child_account.h).
 #pragma once
 
 #include "session/session.h"

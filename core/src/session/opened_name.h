@@ -14,6 +14,10 @@
 // - What is remembered says only that a name is free of links. Where another process has put a link in the place of a
 //   directory, a file has the name by which it was opened; where this process did, everything is forgotten.
 // - What is remembered are single words, by their hash: threads and signal handlers read and replace them as they like.
+//
+// Asking takes 1,000 ns, to look at the last part (statx) 350. Rejected: the path as it was given, since half of all
+// programs open /lib/..., which is /usr/lib/...; following chdir, since another process may rename the working
+// directory; openat2 with RESOLVE_NO_SYMLINKS for the program's open, which is a cancellation point and may wait.
 #pragma once
 
 #include "format/journal.h"

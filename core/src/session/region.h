@@ -5,6 +5,10 @@
 //   end_region     t1 into that slot; the outer context again
 //                  the slot was sealed meanwhile, as an open region: a second record, with the same number, has the end
 //
+// The path is a tag of the context, which a slot has anyway. Numbers and steps are on the region's own line: each step
+// would be a context, and contexts are never freed. Rejected: two records a region, which cost twice as much; a list of
+// open regions in the segment's header, which has no room.
+//
 // Invariants:
 // - The slot is complete when begin_region returns: a process that is killed leaves its open regions.
 // - A slot is amended only by the process and thread that wrote it, and only in the epoch in which it was written.

@@ -20,7 +20,8 @@ bool follow_process(Thread *t);
 void forget_scratch();
 
 // For the scope, gives a thread whose process could make no journal a segment in memory, and writes its records, with the
-// number of losses so far, to the trace file at the end. So the run knows of the process. Not while the thread holds a
+// number of losses so far, to the trace file at the end. So the run knows of the process. (To record
+// everything so was rejected: what is not yet written would be lost in silence by a kill.) Not while the thread holds a
 // lock of the session's; signals blocked.
 class MemorySegment {
  public:

@@ -8,6 +8,9 @@
 // - Off, it costs a load and a branch.
 // - Signals are blocked while a stack is taken, since its memory is the thread's.
 // - None is taken where names are hashed: frames have names of files and functions.
+//
+// Frames are addresses: line tables are large, so the analyzer looks them up (analyzer/store/callers.py), by the build
+// ID. A call with a stack is no part of totals. Rejected: an event of its own, which would be in counts and sums.
 #pragma once
 
 #include "session/session.h"

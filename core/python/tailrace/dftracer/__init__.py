@@ -13,6 +13,9 @@ a time of its own is an instant with its duration as a key.
 
 Invariant: each name that pydftracer 2.0.6 lets a program import is here (tests/data/dftracer/names.json), since one
 that is missing ends the program. Each stand-in has them all.
+
+The user sets PYTHONPATH. Rejected: that the core sets it in each process, since programs see and hand it on, and the
+choice is the user's where DFTracer is installed.
 """
 
 from tailrace.dftracer.events import (

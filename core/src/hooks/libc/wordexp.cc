@@ -5,6 +5,9 @@
 // - The shell is traced as any child is (spawn/environment_exposure.h).
 // - The pipe's bytes are those of the call (LibcCall).
 // - The bytes that the shell and its children moved are no part of this process's account.
+//
+// Rejected: to expand the words here, a second grammar of the shell. Where another thread has exposed settings of
+// another context, the commands run untraced: wrong tags would be worse.
 #include <pthread.h>
 #include <string.h>
 #include <wordexp.h>
