@@ -21,6 +21,7 @@ import pandas as pd
 from tailrace.analyzer.edges import edge_table, file_classes
 from tailrace.analyzer.insights import access_patterns
 from tailrace.analyzer.insights.access_costs import LARGE_BYTES
+from tailrace.analyzer.insights.access_order import RANDOM_SHARE
 from tailrace.analyzer.insights.inputs import FLOOR_BYTES, Inputs
 from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.types import Array, Bools, Ints
@@ -61,7 +62,9 @@ def flushes(inputs: Inputs) -> pd.DataFrame:
     counts = inputs.m.table.counts
     wrote = counts.groupby("who")["written_bytes"].sum()
     bursts = inputs.m.bursts[inputs.m.bursts["dir"] == edge_table.WRITE]
-    files = bursts[["who", "file"]].drop_duplicates().groupby("who").size()
+    # By name: a journal that is made anew for each change is the database's, which needs one flush.
+    names = bursts[["who"]].assign(path=inputs.m.paths[bursts["file"].to_numpy()])
+    files = names.drop_duplicates().groupby("who").size()
     table = []
     for stage, mine in rows.groupby(group[rows["who"].to_numpy()]):
         calls, time = int(mine["calls"].sum()), wall[int(str(stage))]
@@ -111,14 +114,17 @@ def seeks(inputs: Inputs) -> pd.DataFrame:
 def streams(inputs: Inputs) -> pd.DataFrame:
     """stage, calls, bytes, mean_bytes, kernel_calls (of a page each), time_ns: what went through streams of the C
     library in calls smaller than a page, of processes with such calls on average; not of the general tools (sort, uniq,
-    ...), which nobody changes."""
+    ...), which nobody changes, nor of processes that jump in their files: a stream drops its buffer at a seek."""
     group = stage_of_who(inputs)
     every = inputs.m.table.functions
     rows = every[every["name"].isin(STREAM) & (every["kind"] <= edge_table.WRITE)]
     sums = rows.groupby("who")[["calls", "bytes"]].sum()
     small = sums.index[sums["bytes"] < FLOOR_BYTES * sums["calls"]]
     given = [who for who in small if file_classes.program(str(inputs.m.who["exe"].iat[who])) in file_classes.TOOLS]
-    rows = rows[rows["who"].isin(small) & ~rows["who"].isin(given)]
+    places = inputs.m.table.patterns
+    places = places[places["dir"] <= edge_table.WRITE].groupby("who")[["calls", "consecutive"]].sum()
+    jumping = places.index[places["calls"] - places["consecutive"] > RANDOM_SHARE * places["calls"]]
+    rows = rows[rows["who"].isin(small) & ~rows["who"].isin(given) & ~rows["who"].isin(jumping)]
     if rows.empty:
         return _largest([])
     wall = _wall(inputs, rows, group, (edge_table.READ, edge_table.WRITE))

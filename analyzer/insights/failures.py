@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
+from signal import SIGKILL
 
 import numpy as np
 import pandas as pd
@@ -136,6 +137,7 @@ def process_faults(inputs: Inputs) -> pd.DataFrame:
         return nothing
     managed = len(inputs.tables.get("outcomes", ())) > 0
     rows = outcomes.crashed(table, CRASHES if managed else outcomes.KILLED)
+    rows = rows[~_dismissed(inputs, rows)]
     crashed = len(rows) > 0
     if not crashed:
         rows = table[(table["exit"].fillna(0) != 0).to_numpy(dtype=np.bool_)].sort_values("t1_ns", kind="stable")
@@ -154,6 +156,27 @@ def process_faults(inputs: Inputs) -> pd.DataFrame:
     files += [[]] * (len(rows) - len(files))
     found: pd.DataFrame = rows.assign(files=pd.Series(files, index=rows.index, dtype=object))
     return found
+
+
+def _dismissed(inputs: Inputs, rows: pd.DataFrame) -> Bools:
+    """Whether each of these processes was killed when whoever had started it needed it no more: it had moved no data,
+    and its parent went on and ended with exit code 0."""
+    m, table = inputs.m, inputs.m.processes
+    moved = (m.bursts["bytes"] > 0).to_numpy() & m.classed(("data", "stream"))
+    of_who = np.bincount(m.bursts["who"].to_numpy()[moved], minlength=len(m.who))
+    users = {key for key, used in zip(keys(m.who), of_who.tolist(), strict=True) if used}
+    ended = table[(table["exit"] == 0).fillna(False).to_numpy(dtype=np.bool_) & table["t1_ns"].notna().to_numpy()]
+    well: dict[tuple[str, int], int] = {}
+    for host, pid, over in zip(ended["host"], ended["pid"], ended["t1_ns"], strict=True):
+        well[host, int(pid)] = max(int(over), well.get((host, int(pid)), 0))
+    found = [
+        signal == SIGKILL
+        and key not in users
+        and (pd.isna(over) or well.get((key[0], ppid), 0) >= int(over))
+        and (key[0], ppid) in well
+        for key, signal, ppid, over in zip(keys(rows), rows["signal"], rows["ppid"], rows["t1_ns"], strict=True)
+    ]
+    return np.array(found, dtype=np.bool_)
 
 
 def _origin_first(rows: pd.DataFrame) -> list[int]:

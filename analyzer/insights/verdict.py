@@ -18,7 +18,7 @@ import numpy as np
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights import resource_waits
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import ADVISED, GAPS, SPACE, TIME, Finding
+from tailrace.analyzer.insights.finding import ADVISED, GAPS, SEQUENCE, SPACE, TIME, Finding
 from tailrace.analyzer.insights.finding_list import Findings
 from tailrace.analyzer.insights.processors import BUSY
 from tailrace.analyzer.model import time_model
@@ -95,7 +95,7 @@ def _best(found: Analyses, findings: Findings) -> Finding | None:
         if one.about in (TIME, SPACE) and one.change and one.kind != GAPS and not one.doubts
         if ADVISED.reached(round(found.cost(one)), found.inputs.makespan_ns)
     ]
-    return max(rows, key=found.cost, default=None)
+    return max(rows, key=lambda one: (one.kind != SEQUENCE, found.cost(one)), default=None)
 
 
 def _bound(found: Analyses, findings: Findings, parts: Mapping[str, int]) -> str:

@@ -31,14 +31,18 @@ def random_offsets() -> FakeRun:
     return story.run()
 
 
-def many_flushes() -> FakeRun:
-    """One after each of 100 writes; in v one for each file."""
+def many_flushes(anew: bool = False) -> FakeRun:
+    """One after each of 100 writes; in v one for each file. anew: each file of v is the last one, made anew."""
     story = Story()
     for number in range(100):
         story.write("/d", 64 * number, 64, task="use", stage="u", at_ms=number, dur=10_000)
         story.event("fsync", "/d", task="use", stage="u", at_ms=number + 0.5, dur=400_000)
-        story.write(f"/{number}", 0, 64, task="each", stage="v", at_ms=number, dur=10_000, pid=2)
-        story.event("fsync", f"/{number}", task="each", stage="v", at_ms=number + 0.5, dur=400_000, pid=2)
+        path, where = (
+            ("/journal" if anew else f"/{number}"),
+            {"task": "each", "stage": "v", "pid": 2, "file": f"0:1:{number}"},
+        )
+        story.write(path, 0, 64, at_ms=number, dur=10_000, **where)
+        story.event("fsync", path, at_ms=number + 0.5, dur=400_000, **where)
     return story.run()
 
 
@@ -73,6 +77,15 @@ def stream_buffers() -> FakeRun:
         size = {"offset": number << 20, "size": 1 << 20, "at_ms": number, "dur": 500_000}
         story.write("/d", task="use", stage="u", name="fputs", cat="STDIO", calls=1 << 14, **size)
         story.write("/e", task="large", stage="v", name="fwrite", cat="STDIO", pid=2, **size)
+    return story.run()
+
+
+def jumping_stream(step: int) -> FakeRun:
+    """9,000 reads of 4,000 B by a stream, `step` places behind one another."""
+    story = Story()
+    for number in range(9000):
+        at: dict[str, Any] = {"offset": number * step % 9000 * 4000, "size": 4000, "at_ms": number, "dur": 500_000}
+        story.read("/d", task="use", stage="u", name="fread", cat="STDIO", **at)
     return story.run()
 
 

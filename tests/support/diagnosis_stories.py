@@ -39,19 +39,48 @@ def serial_stage(healthy: bool = False) -> FakeRun:
     return story.run()
 
 
-def repeated_work(tasks: int = 3, option: str = "", wrote: int = 0, fed: bool = False) -> FakeRun:
+def sequential_tasks(fed: bool = False, read: bool = False, socket: bool = False, used_ms: float = 50) -> FakeRun:
+    """A script (99) on two processors runs three tasks of 100 ms one after the other. fed: each reads what the one
+    before has written; read: the script does; socket: each talks to a server; used_ms: by each, of a processor."""
+    story = Story()
+    moment(story, 0, pid=99)
+    for n in range(3):
+        begin, pid = 100 * n, n + 1
+        story.event("fork", at_ms=begin + 5, pid=99, cat="PROCESS", dur=0, ret=pid)
+        task(story, f"s{n}", begin + 6, begin + 100, reads=f"/o{n - 1}" if fed and n else "", writes=f"/o{n}", pid=pid)
+        if socket:
+            where: dict[str, Any] = {"task": f"s{n}", "stage": "s", "pid": pid, "file": f"0:8:{n}", "ftype": "sock"}
+            story.event("write", f"socket:[{n}]", dir="w", size=10, count=10, ret=10, at_ms=begin + 50, **where)
+        story.event("wait", at_ms=begin + 6, pid=99, cat="PROCESS", dur=96 * MS, ret=pid)
+        if read:
+            story.read(f"/o{n}", 0, 100, pid=99, at_ms=begin + 103)
+    moment(story, 310, pid=99)
+    rows = ((99, 1, "/bin/sh"), *((n + 1, 99, "/bin/sim") for n in range(3)))
+    return story.run(processes=processes(*rows, used_ms=used_ms))
+
+
+def repeated_work(tasks: int = 3, option: str = "", wrote: int = 0, fed: bool = False, copied: bool = False) -> FakeRun:
     """Three tasks that each expand one file into one of their own. option: one that each gives otherwise; wrote: bytes
-    more by the last; fed: each reads from a pipe, too."""
+    more by the last; fed: each reads from a pipe, too; copied: each expands its own copy of the file."""
     story = Story()
     for pid in range(1, tasks + 1):
         where: dict[str, Any] = {"task": f"t{pid}", "stage": "t", "pid": pid}
-        story.read("/ref.gz", 0, 1 << 20, at_ms=10 * pid, dur=MS, **where)
+        name = f"/in/{pid}.gz" if copied else "/ref.gz"
+        for part in range(2 * copied):
+            copier: dict[str, Any] = {**where, "pid": 10 + pid, "at_ms": 10 * pid - 5 + part}
+            story.read("/ref.gz", part << 19, 1 << 19, **copier)
+            story.write(name, part << 19, 1 << 19, **copier)
+        story.read(name, 0, 1 << 20, at_ms=10 * pid, dur=MS, **where)
         if fed:
             story.read("pipe:[7]", None, 10, at_ms=10 * pid + 4, ftype="fifo", file="0:9:7", **where)
         story.write(f"/out/hits{pid}", 0, 100 + wrote * (pid == tasks), at_ms=10 * pid + 8, **where)
-    table = processes(*((pid, 99, "/usr/bin/gzip") for pid in range(1, tasks + 1)))
+    programs = {pid: "/usr/bin/gzip" for pid in range(1, tasks + 1)} | {
+        10 + pid: "/bin/cp" for pid in range(1, tasks * copied + 1)
+    }
+    table = processes(*((pid, 99, program) for pid, program in programs.items()))
     table["argv"] = [
-        ["gzip", "-dc", "ref.gz", f"out/hits{pid}", f"{option}{pid * bool(option)}"] for pid in table["pid"]
+        ["gzip", "-dc", f"in/{pid}.gz" if copied else "ref.gz", f"out/hits{pid}", f"{option}{pid * bool(option)}"]
+        for pid in table["pid"]
     ]
     return story.run(processes=table)
 
@@ -194,8 +223,9 @@ def searches(there: bool = False) -> FakeRun:
     return story.run()
 
 
-def repeated_start_ups(starts: int = 10, apart: bool = False) -> FakeRun:
-    """A program that loads a library for 30 ms, again and again; or computes for a second before it loads the last."""
+def repeated_start_ups(starts: int = 10, apart: bool = False, failed: int = 0) -> FakeRun:
+    """A program that loads a library for 30 ms, again and again; or computes for a second before it loads the last.
+    failed: so many of them end with exit code 3."""
     story = Story()
     for pid in range(1, starts + 1):
         where: dict[str, Any] = {"task": f"t{pid}", "stage": "t", "pid": pid}
@@ -204,7 +234,9 @@ def repeated_start_ups(starts: int = 10, apart: bool = False) -> FakeRun:
         story.read("/usr/lib/libone.so", 0, 4096, at_ms=begin, dur=1000, **where)
         story.read("/usr/lib/libtwo.so", 0, 4096, at_ms=begin + (2000 if apart else 29), dur=MS, **where)
         story.write(f"/out{pid}", 0, 100, at_ms=begin + (2001 if apart else 31), **where)
-    return story.run(processes=processes(*((pid, 99, "/usr/bin/prog") for pid in range(1, starts + 1))))
+    table = processes(*((pid, 99, "/usr/bin/prog") for pid in range(1, starts + 1)))
+    table.loc[table["pid"] <= failed, "exit"] = 3
+    return story.run(processes=table)
 
 
 EXCLUSIVE, RELEASED, AT_ONCE = 2, 8, 4

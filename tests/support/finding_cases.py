@@ -35,6 +35,7 @@ from support.diagnosis_stories import (
     read_amplification,
     repeated_start_ups,
     repeated_work,
+    sequential_tasks,
     serial_stage,
     server_waits,
     sleep_loop,
@@ -507,6 +508,11 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     "serial stage": (
         serial_stage,
         "b ran alone for 30.0 ms of 40.0 ms, where up to 3 tasks of a ran at a time",
+    ),
+    "tasks one after the other": (
+        sequential_tasks,
+        "3 tasks of s ran one after the other for 294 ms of 310 ms, and none read anything that the one before had"
+        " made",
     ),
     "repeated work": (
         repeated_work,

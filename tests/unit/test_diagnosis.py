@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from support import diagnosis_stories as stories
-from support.call_stories import rank_imbalance, stream_buffers
+from support.call_stories import jumping_stream, many_flushes, rank_imbalance, stream_buffers
 from support.diagnosis_stories import processes
 from support.finding_cases import critical_io, limited_concurrency
 from support.flowcase import MS, T0_NS, FakeRun, Story
@@ -177,9 +177,45 @@ class TestHealthy:
         task(story, "b", 10, 40, reads="/a", writes="/b")
         assert "serial stage" not in kinds(story.run())
 
+    @pytest.mark.parametrize("how", [{"fed": True}, {"read": True}, {"socket": True}, {"used_ms": 150}], ids=str)
+    def test_tasks_that_need_the_one_before_or_have_no_processor_beside_it(self, how: dict[str, Any]) -> None:
+        assert "tasks one after the other" not in kinds(stories.sequential_tasks(**how))
+
+    def test_work_on_copies_of_one_file_is_repeated_work(self) -> None:
+        assert told(stories.repeated_work(copied=True), "repeated work").evidence[0]["path"] == "/ref.gz"
+
+    def test_a_program_that_fails_each_time_is_to_be_left_out(self) -> None:
+        found = told(stories.repeated_start_ups(failed=10), "repeated start-ups")
+        assert found.title.endswith("; 10 of these ended with exit code 3")
+        assert found.advice.startswith("Look why it fails")
+        assert "exit code" not in told(stories.repeated_start_ups(failed=2), "repeated start-ups").title
+
     @pytest.mark.parametrize("how", [{"tasks": 2}, {"option": "--seed="}, {"wrote": 1}, {"fed": True}], ids=str)
     def test_two_tasks_or_other_arguments_outputs_or_inputs_are_no_repeated_work(self, how: dict[str, Any]) -> None:
         assert "repeated work" not in kinds(stories.repeated_work(**how))
+
+    def test_a_stream_that_jumps_gains_nothing_by_a_larger_buffer(self) -> None:
+        assert "stream buffers" in kinds(jumping_stream(1))
+        assert "stream buffers" not in kinds(jumping_stream(7919))
+
+    def test_a_journal_that_is_made_anew_needs_one_flush(self) -> None:
+        found = insights(many_flushes(anew=True)).findings()
+        (flushes,) = [one for one in found if one.kind == "many flushes"]
+        assert [(row["stage"], row["needed"]) for row in flushes.evidence] == [("u", 1), ("v", 1)]
+
+    def test_a_process_that_its_parent_killed_when_it_needed_it_no_more_did_not_fail(self) -> None:
+        """GNU parallel's children that only sleep; but not one that had written, or whose parent failed."""
+        for wrote, parent, failed in ((False, 0, False), (True, 0, True), (False, 1, True)):
+            story = Story()
+            moment(story, 0, pid=1)
+            moment(story, 5, pid=2)
+            if wrote:
+                story.write("/half", 0, 10, pid=2, at_ms=6)
+            moment(story, 30, pid=1)
+            table = processes((1, 99, "/usr/bin/parallel"), (2, 1, "/bin/sleep"), signal={2: 9})
+            table.loc[table["pid"] == 1, "exit"] = parent
+            table["t1_ns"] = pd.array([T0_NS + 30 * MS, T0_NS + 10 * MS], dtype="Int64")
+            assert ("failed command" in kinds(story.run(processes=table))) == failed
 
     def test_one_of_two_ranks_that_moves_most_but_not_nearly_all(self) -> None:
         assert "rank imbalance" in kinds(rank_imbalance(ranks=2, most=50))

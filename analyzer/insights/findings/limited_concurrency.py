@@ -15,7 +15,7 @@ from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import time_text
 
 LEAST = Threshold(25, "% of the makespan")
-MUCH_USED = 0.5
+MUCH_USED = 0.75
 """Of the processors' time, from which on more workers would mostly share them."""
 
 
@@ -26,11 +26,11 @@ def find(found: Analyses) -> Iterator[Match]:
     since, until = (pieces[name].to_numpy(dtype=np.int64) for name in ("ready_ns", "begin_ns"))
     alone = np.zeros(len(pieces), dtype=np.int64)
     waits = intervals.union(intervals.make(alone, since, until))
-    waited, used = int(intervals.length(waits, 1)[0]), _used(found, waits, set(pieces["task"].tolist()))
+    waited, used = int(intervals.length(waits, 1)[0]), used_share(found, waits, set(pieces["task"].tolist()))
     if LEAST.reached(waited, makespan) and used < MUCH_USED:
         most = _most_at_once(found)
         known = found.inputs.managed or most > 1
-        gain = int(min(waited, makespan - found.critical.bound_ns) * (1 - used))
+        gain = int(min(waited * (1 - used), makespan - found.critical.bound_ns))
         if known:
             gain = max(min(gain, whatif.estimate(found.inputs, workers=2 * most).saved_ns), 0)
         yield Match(
@@ -52,7 +52,7 @@ def find(found: Analyses) -> Iterator[Match]:
         )
 
 
-def _used(found: Analyses, waits: intervals.Intervals, tasks: set[int]) -> float:
+def used_share(found: Analyses, waits: intervals.Intervals, tasks: set[int]) -> float:
     """The share of the processors that was used meanwhile; where all tasks are threads of one process, of one, by them:
     what computes in an interpreter does so one by one."""
     inputs, used = found.inputs, found.processors.used(waits)
@@ -87,9 +87,9 @@ RULE = Rule(
         "The part of the makespan in which a task of the critical path had all its data and predecessors, and"
         " another task occupied the worker, the nodes or the slot in which it then ran. A task that needed nothing"
         " of others was ready when it was submitted. What more workers could save at most is the makespan less the"
-        f" longest chain of work, by the share of the processors that was idle meanwhile; where {MUCH_USED:.0%} of"
-        " them were busy, more workers would only share them. It is no more than `tailrace whatif` estimates for"
-        " twice as many."
+        " longest chain of work, and the share of that time in which processors were idle; where"
+        f" {MUCH_USED:.0%} of them were busy, more workers would only share them. It is no more than `tailrace whatif`"
+        " estimates for twice as many."
     ),
     advice=(
         "Run more tasks at a time, as far as processors and memory allow (`tailrace whatif --workers` estimates the"

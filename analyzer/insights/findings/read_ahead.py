@@ -46,8 +46,9 @@ RULE = Rule(
         " at a seek to another place and at its close. The cost is the bytes that were dropped."
     ),
     advice=(
-        "Read such a file in its order, or whole; where only small parts at many places are needed, read them by pread,"
-        " or give the stream a buffer of their size before its first use (setvbuf(file, NULL, _IOFBF, 512), or _IONBF)."
+        "Read such a file in its order, or whole; where only small parts at many places are needed, read them by pread"
+        " or from a mapping, or give the stream a buffer of your own of their size before its first use (setvbuf(file,"
+        " buffer, _IOFBF, sizeof buffer); glibc ignores the size where the buffer is NULL)."
     ),
     source="setvbuf(3), fseek(3); what /proc/PID/io counts beyond the calls",
     query="tailrace query {run} {stage} --path {path} --by name --agg count --agg sum:size --agg sum:ahead",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
+import pandas as pd
 
 from tailrace.analyzer.edges import file_classes
 from tailrace.analyzer.insights import start_ups
@@ -13,6 +15,7 @@ from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import GAPS, LEAST, TIME, Match, Row, Rule, Threshold, more
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import own_time
+from tailrace.analyzer.store import processes
 from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.formatting import time_text
 from tailrace.analyzer.util.intervals import Intervals
@@ -20,6 +23,12 @@ from tailrace.analyzer.util.types import Ints
 
 STARTS = Threshold(10, "starts of a program in a stage")
 SHARE = Threshold(20, "% of the program's life")
+
+
+_FAILING = (
+    "Look why it fails: no result of it is used. Where it cannot work here, leave it out; test once whether it can, not"
+    " for each item."
+)
 
 
 def find(found: Analyses) -> Iterator[Match]:
@@ -31,10 +40,12 @@ def find(found: Analyses) -> Iterator[Match]:
     if not LEAST.reached(saved, inputs.makespan_ns):
         return
     top = rows[0]
+    failed = int(str(top["failed"]))
+    ends = f"; {failed:,} of these ended with exit code {top['exit']}" if 2 * failed > int(str(top["starts"])) else ""
     package = f" ({top['package']})" if top["package"] else ""
     yield Match(
         title=f"{top['stage']}: {top['program']} was started {top['starts']:,} times, and each time took"
-        f" {time_text(int(str(top['median_ns'])))} to load itself and its modules{package}{more(len(rows))}",
+        f" {time_text(int(str(top['median_ns'])))} to load itself and its modules{package}{ends}{more(len(rows))}",
         names={"stage": found.of_stage(str(top["stage"]))},
         cost_ns=min(saved, inputs.makespan_ns),
         most_ns=min(sum(int(str(row["most_ns"])) for row in rows), inputs.makespan_ns),
@@ -43,6 +54,8 @@ def find(found: Analyses) -> Iterator[Match]:
         evidence=rows[:5],
         tasks=set(inputs.of_who[long].tolist()),
         where=f"in {top['stage']}",
+        advice=_FAILING if ends else "",
+        change="no program that fails" if ends else "",
     )
 
 
@@ -61,6 +74,7 @@ def _programs(found: Analyses, actors: Ints) -> Iterator[Row]:
     together, most = (
         intervals.length(intervals.union(rows._replace(group=code[rows.group])), len(first)) for rows in spans
     )
+    exits = _exits(inputs)
     for group, at in enumerate(first.tolist()):
         mine = actors[code == group]
         if len(mine) < STARTS.value or not names[at]:
@@ -76,7 +90,24 @@ def _programs(found: Analyses, actors: Ints) -> Iterator[Row]:
             gain_ns=int(together[group] * others),
             most_ns=int(most[group] * others),
             package=start_ups.most_loaded(inputs, mine),
+            **_failed(exits, mine),
         )
+
+
+def _exits(inputs: Inputs) -> dict[int, int]:
+    """Actor -> the exit code of its process, where that is known."""
+    table = inputs.m.processes
+    if "exit" not in table:
+        return {}
+    codes = dict(zip(processes.keys(table), table["exit"].tolist(), strict=True))
+    found = ((actor, codes.get(key)) for actor, key in enumerate(processes.keys(inputs.m.who)))
+    return {actor: int(code) for actor, code in found if code is not None and not pd.isna(code)}
+
+
+def _failed(exits: dict[int, int], actors: Ints) -> Row:
+    """How many of these actors' processes ended with another exit code than 0, and with which most of them did."""
+    codes = Counter(code for actor in actors.tolist() if (code := exits.get(actor, 0)))
+    return {"failed": codes.total(), "exit": codes.most_common(1)[0][0] if codes else 0}
 
 
 def _spans(inputs: Inputs, actors: Ints, begin: Ints, end: Ints) -> Intervals:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,8 @@ from tailrace.analyzer.edges import edge_table, file_classes
 from tailrace.analyzer.insights import command_lines
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import EVIDENCE, LEAST, TIME, Match, Row, Rule, Threshold, more
+from tailrace.analyzer.insights.lifetime import COPIER, KERNEL
+from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import bytes_text
@@ -21,7 +23,7 @@ TASKS = Threshold(3, "tasks that do the same")
 READ = Threshold(128, "KiB of data")
 _SMALL = 0.01
 """Of a process's largest input or output: a smaller one (a log, a list of options) doesn't tell its work."""
-_OUTPUT = "(output)"
+_INPUT, _OUTPUT = "(input)", "(output)"
 
 
 class _Work(NamedTuple):
@@ -78,18 +80,21 @@ def _works(found: Analyses) -> Iterator[tuple[int, int, _Work]]:
     ranks = set() if table is None or not len(table) else set(processes.keys(table))
     lines, keys = command_lines.commands(m), processes.keys(m.who)
     reads, writes, fed = _accesses(found)
+    copies = found.lifetime.copies
+    copies = copies[copies["evidence"].isin((KERNEL, COPIER))]
+    source = dict(zip(copies["target"].tolist(), copies["source"].tolist(), strict=True))
     for process, actors in enumerate(lives.actors):
         line, task = lines.get(keys[actors[0]]), int(inputs.of_who[actors[0]])
         if line is None or process in fed or process not in reads or process not in writes:
             continue
         if keys[actors[0]] in ranks or m.of_manager[actors].any() or (inputs.of_who[actors] != task).any():
             continue
-        written = {str(m.paths[file]) for file in writes[process]}
-        if sum(reads[process].values()) >= 1024 * READ.value:
+        taken = {file: moved for file, moved in reads[process].items() if file not in writes[process]}
+        if sum(taken.values()) >= 1024 * READ.value:
             program = file_classes.program(str(m.who["exe"].iat[lives.last(process)]))
-            arguments = tuple(_OUTPUT if _names(word, written) else word for word in line[1:])
-            sizes = tuple(sorted(_large(writes[process]).values()))
-            yield process, task, _Work(program, arguments, tuple(sorted(_large(reads[process]).items())), sizes)
+            arguments = tuple(_named(m, word, taken, writes[process]) for word in line[1:])
+            inputs_of = tuple(sorted((_origin(file, source), moved) for file, moved in _large(taken).items()))
+            yield process, task, _Work(program, arguments, inputs_of, tuple(sorted(_large(writes[process]).values())))
 
 
 def _accesses(found: Analyses) -> tuple[dict[int, dict[int, int]], dict[int, dict[int, int]], set[int]]:
@@ -119,11 +124,24 @@ def _large(of_file: dict[int, int]) -> dict[int, int]:
     return {file: moved for file, moved in of_file.items() if moved >= least}
 
 
-def _names(word: str, written: set[str]) -> bool:
-    """Whether an argument names an output, or what the names of outputs begin with. A word without a slash or a dot
-    may be a parameter that is also a part of a name."""
+def _origin(file: int, source: dict[int, int]) -> int:
+    """What a file is a plain copy of, and that of, and so on; itself, where it is none."""
+    for _ in range(len(source)):
+        if file not in source:
+            break
+        file = source[file]
+    return file
+
+
+def _named(m: Model, word: str, inputs: Collection[int], outputs: Collection[int]) -> str:
+    """An argument; `_INPUT` or `_OUTPUT` if it names one, or what the names of outputs begin with. A word without a
+    slash or a dot may be a parameter that is also a part of a name."""
     part = "/" + word.removeprefix("./").lstrip("/")
-    return ("/" in word or "." in word) and len(part) > 1 and any(part in path for path in written)
+    if len(part) < 2 or not ("/" in word or "." in word):
+        return word
+    if any(str(m.paths[file]).endswith(part) for file in inputs):
+        return _INPUT
+    return _OUTPUT if any(part in str(m.paths[file]) for file in outputs) else word
 
 
 def _took(found: Analyses, process: Ints) -> tuple[int, int]:
@@ -142,10 +160,10 @@ RULE = Rule(
     title="The same program over the same data, by several tasks",
     definition=(
         f"In {TASKS}, a process was started by the same program with the same arguments (but for the names of its"
-        f" outputs), read the same bytes of the same files, {READ} or more, nothing from other processes, and wrote as"
-        f" much to each output. Files and outputs below {_SMALL:.0%} of the largest do not count, nor do the ranks of a"
-        " parallel program. The estimate is the processor time of these processes, less the share of one of them, at"
-        " most the time in which at least one of them ran, less that share."
+        f" files), read the same bytes of the same files or of plain copies of them, {READ} or more, nothing from"
+        f" other processes, and wrote as much to each output. Files and outputs below {_SMALL:.0%} of the largest do"
+        " not count, nor do the ranks of a parallel program. The estimate is the processor time of these processes,"
+        " less the share of one of them, at most the time in which at least one of them ran, less that share."
     ),
     advice=(
         "If nothing else decides the result (an environment variable, random numbers), do it once, in a task of its own"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tailrace.analyzer.insights.access_costs import DENSE, LARGE_BYTES, LEAST_CALLS
 from tailrace.analyzer.insights.analyses import Analyses
@@ -12,11 +13,18 @@ from tailrace.analyzer.insights.inputs import FLOOR_BYTES
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
 from tailrace.analyzer.util.types import Row
 
+_AT_RANDOM = (
+    "Read the part of the file that is used into memory once, or map it (mmap); or sort the accesses by offset. A"
+    " buffer does not serve jumps: each drops it."
+)
+
 
 def find(found: Analyses) -> Iterator[Match]:
     """All stages that do so, as one match."""
     costs = found.access_costs
-    yield from _calls.matches(found, costs.small, costs.small_gain_ns, costs.small_calls, _title)
+    for match in _calls.matches(found, costs.small, costs.small_gain_ns, costs.small_calls, _title):
+        jumps = bool(found.of_users(costs.small)["random"].iat[0])
+        yield replace(match, advice=_AT_RANDOM, change="reading the range once") if jumps else match
 
 
 def _title(top: Row, count: int) -> str:
@@ -41,7 +49,7 @@ RULE = Rule(
     ),
     advice=(
         "Let more pass in a call: a larger buffer (setvbuf, open(..., buffering=), std::ifstream's pubsetbuf, dd bs=,"
-        " HDF5's chunk cache), whole files or large parts at once instead of lines and fields, mmap for random access."
+        " HDF5's chunk cache), whole files or large parts at once instead of lines and fields."
     ),
     source="Bez et al. 2022 (Drishti); Xu et al. 2017 (DXT)",
     query="tailrace query {run} {stage} --where dir={direction} --by size:log2,path --agg count --agg sum:dur",

@@ -42,12 +42,14 @@ RULE = Rule(
     title="Much data through small buffers of the C library",
     definition=(
         f"Processes moved {BYTES} or more, and {SHARE}, through stdio (fread, fwrite, fgets, fprintf, ...) in calls"
-        f" smaller than {bytes_text(FLOOR_BYTES)} on average; general tools (sort, uniq) are left out. The estimate"
-        " is the time in these calls: an upper bound."
+        f" smaller than {bytes_text(FLOOR_BYTES)} on average. General tools (sort, uniq) are left out, and processes"
+        " that jump in their files, since a seek drops the buffer. The estimate is the time in these calls: an upper"
+        " bound."
     ),
     advice=(
-        "Give the stream a buffer of 1 MiB before its first use (setvbuf(file, NULL, _IOFBF, 1 << 20)), read and write"
-        " whole arrays with one fread or fwrite, or use read(2), write(2) or mmap with large parts."
+        "Give the stream a buffer of your own of 1 MiB before its first use (setvbuf(file, buffer, _IOFBF, 1 << 20);"
+        " glibc ignores the size where the buffer is NULL), read and write whole arrays with one fread or fwrite, or"
+        " use read(2), write(2) or mmap with large parts."
     ),
     source="Bez et al. 2022 (Drishti: stdio from 10% of the bytes on); setvbuf(3)",
     query="tailrace query {run} {stage} --where cat=STDIO --by name,path --agg count --agg sum:size --agg sum:dur",

@@ -1,5 +1,5 @@
 # shellcheck shell=bash source=tests/diagnosis/common.sh
-# Members of an ensemble read one small table of parameters, and differ by a variable of the environment alone.
+# Members of an ensemble, two at a time, read one small table, and differ by a variable of the environment alone.
 . "$(dirname "$0")/../common.sh"
 seq 1 500 > parameters.txt
 cat > model.py << 'P'
@@ -11,7 +11,7 @@ for step in range(1500):
 sys.stdout.buffer.write(b"".join(round(value * 1e6).to_bytes(8, "little") for value in state))
 P
 cat > flow.sh << 'S'
-for m in 1 2 3 4; do task model m$m sh -c "MEMBER=$m python model.py > state$m"; done
+seq 4 | xargs -P 2 -I @ bash -c 'task model m@ sh -c "MEMBER=@ python model.py > state@"'
 task mean mean sh -c 'cat state? | sha256sum > sum'
 S
 traced bash flow.sh

@@ -25,6 +25,7 @@ cat > ask.py << 'P'
 import os, socket, subprocess, sys, time
 server = subprocess.Popen([sys.executable, "serve.py"])
 while not os.path.exists("socket"): time.sleep(0.05)
+time.sleep(0.05)  # it is bound before it listens
 s = socket.socket(socket.AF_UNIX)
 s.connect("socket")
 s.sendall(b"x" * 100_000); s.shutdown(socket.SHUT_WR)
