@@ -5,7 +5,7 @@
 Invariants: the page loads nothing and sends nothing; its content security policy allows only its own script and style,
 by their hashes; names from the trace stay text. The data block is JSON that can't end its <script> element.
 
-The same data on a terminal: terminal.py. What the scripts draw: page/, docs/report-page.md.
+The same data on a terminal: terminal.py. What the scripts draw: page/, docs/report.md.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ _ENDED = {
     "signal": ("", "signal that ended the process; null: none"),
     **_KERNEL,
     "cause": ("", "why the share is low"),
-    "cause_key": ("", "its key (docs/tracing.md, Coverage)"),
+    "cause_key": ("", "its key (docs/report.md, Coverage)"),
     "run_ns": (NS, "time of its threads on a processor"),
     "ready_ns": (NS, "time of its threads ready, waiting for a processor; null: not known"),
     "ready_of_ns": (NS, "time on a processor of those threads whose ready_ns is known: run_ns, where it is complete"),
