@@ -23,7 +23,7 @@ from tailrace.analyzer.insights import access_patterns
 from tailrace.analyzer.insights.access_costs import LARGE_BYTES
 from tailrace.analyzer.insights.inputs import FLOOR_BYTES, Inputs
 from tailrace.analyzer.util import grouping, intervals
-from tailrace.analyzer.util.types import Bools, Ints
+from tailrace.analyzer.util.types import Array, Bools, Ints
 
 UNALIGNED_SHARE = 0.1
 """Of the calls on a file, from which on they are misaligned (Drishti)."""
@@ -31,6 +31,8 @@ INDEPENDENT_SHARE = 0.5
 """Of the calls of MPI-IO that move data, from which on it is used independently (Drishti)."""
 IMBALANCE = 0.15
 """Of the largest rank's time above the mean (Drishti)."""
+ALONE = 0.9
+"""Of all bytes, by one of a few ranks."""
 LAG_NS = 1_000_000_000
 """A rank that moved no more than the others lags by so much: less is what a cache or a scheduler does by chance."""
 WRITERS = 2
@@ -211,8 +213,7 @@ def independent(inputs: Inputs) -> pd.DataFrame:
 
 def ranks(inputs: Inputs) -> pd.DataFrame:
     """stage, rank (the slowest), ranks, time_ns (its I/O), mean_ns, largest_over_mean, gini, bytes, all_bytes, outside
-    (whether it is beyond the box plot, and moved more or lags by LAG_NS), gain_ns: its time above the mean. Stages of
-    several ranks.
+    (`_outside`), gain_ns: its time above the mean. Stages of several ranks.
     """
     group, rank_of = stage_of_who(inputs), access_patterns.ranks_of(inputs)
     figures = access_patterns.member_figures(inputs)
@@ -220,7 +221,7 @@ def ranks(inputs: Inputs) -> pd.DataFrame:
     for stage in np.unique(group[rank_of != ""]):
         mine = (group == stage) & (rank_of != "")
         member, found = pd.factorize(rank_of[mine])
-        if len(found) < access_patterns.LEAST_MEMBERS:
+        if len(found) < 2:
             continue
         sums = {name: np.bincount(member, weights=values[mine]) for name, values in figures.items()}
         time, moved = sums["time_ns"], sums["bytes"]
@@ -236,13 +237,21 @@ def ranks(inputs: Inputs) -> pd.DataFrame:
                 "gini": access_patterns.gini(time.astype(np.int64)),
                 "bytes": int(moved[top]),
                 "all_bytes": int(moved.sum()),
-                "outside": top in access_patterns.outliers(time)[1]
-                and (moved[top] * (1 - IMBALANCE) > moved.mean() or time[top] - time.mean() >= LAG_NS),
+                "outside": _outside(top, time, moved),
                 "gain_ns": int(time[top] - time.mean()),
                 "stage_code": int(stage),
             }
         )
     return _largest(table)
+
+
+def _outside(top: int, time: Array, moved: Array) -> bool:
+    """Whether the slowest rank is beyond the box plot, and moved more than the mean or lags by LAG_NS. Of so few ranks
+    that they have no quartiles: whether it moved nearly all."""
+    if len(time) < access_patterns.LEAST_MEMBERS:
+        return bool(moved[top] >= ALONE * moved.sum())
+    more = moved[top] * (1 - IMBALANCE) > moved.mean() or time[top] - time.mean() >= LAG_NS
+    return bool(more) and top in access_patterns.outliers(time)[1]
 
 
 def misaligned(inputs: Inputs) -> pd.DataFrame:

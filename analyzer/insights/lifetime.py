@@ -40,8 +40,9 @@ STEPS = 400
 class Lifetime(Tabular):
     """
     files: one row a data file (index: file code): path, size, born_ns, last_use_ns, gone_ns (-1: not removed),
-        live_ns, written_bytes, read_bytes, unique_bytes (each reader's distinct bytes, summed), again_bytes (read less
-        unique), rewritten_bytes (written less each writer's distinct bytes of a version), writers, readers (tasks),
+        live_ns, written_bytes, read_bytes, unique_bytes (each reader's distinct bytes, summed), unread_bytes (of what
+        was written, those that nobody read; 0 if an offset is not known), again_bytes (read less unique),
+        rewritten_bytes (written less each writer's distinct bytes of a version), writers, readers (tasks),
         hosts, local (its file system belongs to one host), intermediate, never_read, removed, node_local.
     copies: source and target (file codes), task, bytes.
     footprint: time_ns, live_bytes, held_bytes: right-continuous steps, at most `STEPS` rows, peaks kept.
@@ -103,6 +104,9 @@ def _files(inputs: Inputs) -> pd.DataFrame:
     readers, writers = tasks(edge_table.READ), tasks(edge_table.WRITE)
     known = np.maximum(_sizes(inputs, data, code), 0)
     unique = _unique(inputs, data, code)
+    mapped = m.bursts["mapped_bytes"].to_numpy()[data]
+    placed = (of_way(edge_table.READ, loose) == 0) & (grouping.sums(file, mapped, size)[code] == 0)
+    seen = _unique(inputs, data, code, together=True)
     rewritten = written_bytes - of_way(edge_table.WRITE, loose) - _unique(inputs, data, code, edge_table.WRITE)
     removals = identities.removals(m.table)
     gone = grouping.most(removals["file"].to_numpy(), removals["ns"].to_numpy(), size, -1)[code]
@@ -120,6 +124,7 @@ def _files(inputs: Inputs) -> pd.DataFrame:
         "readers": readers,
         "size": np.where(known == 0, np.maximum(written_bytes, read_bytes), known),
         "unique_bytes": unique,
+        "unread_bytes": np.where(placed & (writers > 0), np.maximum(known - seen, 0), 0),
         "again_bytes": np.maximum(read_bytes - of_way(edge_table.READ, loose) - unique, 0),
         "rewritten_bytes": np.maximum(rewritten, 0),
         "gone_ns": gone,
@@ -144,15 +149,17 @@ def _sizes(inputs: Inputs, data: Bools, code: Ints) -> Ints:
     return ends[code]
 
 
-def _unique(inputs: Inputs, data: Bools, code: Ints, way: int = edge_table.READ) -> Ints:
-    """Distinct bytes that each task read (or wrote) of each version of each file, summed over the tasks."""
+def _unique(inputs: Inputs, data: Bools, code: Ints, way: int = edge_table.READ, together: bool = False) -> Ints:
+    """Distinct bytes that each task read (or wrote) of each version of each file, summed over the tasks; together:
+    that any task did."""
     reading = data & (inputs.m.bursts["dir"].to_numpy() == way)
     version = inputs.m.bursts["fresh"].groupby(inputs.m.bursts["file"]).cumsum().to_numpy()
+    none = np.zeros(len(version), dtype=np.int64)
     keys = pd.MultiIndex.from_arrays(
         [
             inputs.m.bursts["file"].to_numpy(),
-            inputs.of_who[inputs.m.bursts["who"].to_numpy()],
-            version if way == edge_table.WRITE else np.zeros(len(version), dtype=np.int64),
+            none if together else inputs.of_who[inputs.m.bursts["who"].to_numpy()],
+            version if way == edge_table.WRITE else none,
         ]
     )
     group, pairs = pd.factorize(keys)

@@ -56,7 +56,7 @@ CASES = (
     Case("aligned_selection", "an HDF5 chunk's columns at once", "read amplification"),
     Case("read_once", "read once, not thirty times", "repeated reads"),
     Case("links", "a link in place of a copy", "file copies"),
-    Case("expand_once", "expand once, not in six tasks", "expanded again and again"),
+    Case("expand_once", "expand once, not in six tasks", "repeated work"),
     Case("import_once", "one Python for 24", "repeated start-ups"),
     Case("one_process", "one awk for 2,400 processes", "short processes"),
     Case("long_one_first", "the long task first", "straggler"),

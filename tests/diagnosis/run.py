@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -81,7 +82,8 @@ def cases() -> list[Case]:
 
 
 def _names(words: str) -> frozenset[str]:
-    return frozenset(filter(None, (word.strip() for word in words.split(","))))
+    # The name of a kind may have a comma, with a space.
+    return frozenset(filter(None, re.split(r",(?! )", words)))
 
 
 def diagnose(case: Case, folder: Path) -> Outcome:

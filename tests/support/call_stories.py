@@ -102,16 +102,16 @@ def independent_mpiio() -> FakeRun:
     return story.run()
 
 
-def rank_imbalance() -> FakeRun:
-    """The first of five; in v all do the same."""
+def rank_imbalance(ranks: int = 5, most: int = 50) -> FakeRun:
+    """The first of five moves so many MiB, the others one; in v all do the same."""
     story = Story()
-    for rank in range(5):
-        size = 50 if rank == 0 else 1
+    for rank in range(ranks):
+        size = most if rank == 0 else 1
         values: dict[str, Any] = {"rank": str(rank), "at_ms": rank / 10}
         story.write(f"/u{rank}", 0, size << 20, task="t", stage="u", dur=size * 10**6, pid=rank + 1, **values)
-        story.write(f"/v{rank}", 0, 1 << 20, task="s", stage="v", dur=10**6, pid=rank + 6, **values)
-    ranks = [{"host": "n1", "pid": pid, "start": "", "rank": str((pid - 1) % 5)} for pid in range(1, 11)]
-    return story.run(process_ranks=pd.DataFrame(ranks))
+        story.write(f"/v{rank}", 0, 1 << 20, task="s", stage="v", dur=10**6, pid=rank + ranks + 1, **values)
+    table = [{"host": "n1", "pid": pid, "start": "", "rank": str((pid - 1) % ranks)} for pid in range(1, 2 * ranks + 1)]
+    return story.run(process_ranks=pd.DataFrame(table))
 
 
 def misaligned_calls() -> FakeRun:

@@ -39,14 +39,21 @@ def serial_stage(healthy: bool = False) -> FakeRun:
     return story.run()
 
 
-def expanded_again(program: str = "/usr/bin/gzip", tasks: int = 3) -> FakeRun:
-    """Three tasks that each expand one file, by a program of their own."""
+def repeated_work(tasks: int = 3, option: str = "", wrote: int = 0, fed: bool = False) -> FakeRun:
+    """Three tasks that each expand one file into one of their own. option: one that each gives otherwise; wrote: bytes
+    more by the last; fed: each reads from a pipe, too."""
     story = Story()
     for pid in range(1, tasks + 1):
         where: dict[str, Any] = {"task": f"t{pid}", "stage": "t", "pid": pid}
         story.read("/ref.gz", 0, 1 << 20, at_ms=10 * pid, dur=MS, **where)
-        story.write(f"/hits{pid}", 0, 100, at_ms=10 * pid + 8, **where)
-    return story.run(processes=processes(*((pid, 99, program) for pid in range(1, tasks + 1))))
+        if fed:
+            story.read("pipe:[7]", None, 10, at_ms=10 * pid + 4, ftype="fifo", file="0:9:7", **where)
+        story.write(f"/out/hits{pid}", 0, 100 + wrote * (pid == tasks), at_ms=10 * pid + 8, **where)
+    table = processes(*((pid, 99, "/usr/bin/gzip") for pid in range(1, tasks + 1)))
+    table["argv"] = [
+        ["gzip", "-dc", "ref.gz", f"out/hits{pid}", f"{option}{pid * bool(option)}"] for pid in table["pid"]
+    ]
+    return story.run(processes=table)
 
 
 def read_amplification(read_bytes: int = 1 << 20) -> FakeRun:

@@ -25,7 +25,6 @@ from support.call_stories import (
     useless_seeks,
 )
 from support.diagnosis_stories import (
-    expanded_again,
     failing_calls,
     half_written,
     lock_contention,
@@ -35,6 +34,7 @@ from support.diagnosis_stories import (
     processor_waits,
     read_amplification,
     repeated_start_ups,
+    repeated_work,
     serial_stage,
     server_waits,
     sleep_loop,
@@ -508,9 +508,9 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
         serial_stage,
         "b ran alone for 30.0 ms of 40.0 ms, where up to 3 tasks of a ran at a time",
     ),
-    "expanded again and again": (
-        expanded_again,
-        "3 tasks each expanded /ref.gz (1.00 MiB), the same data every time",
+    "repeated work": (
+        repeated_work,
+        "3 tasks each ran gzip over /ref.gz (1.00 MiB) with the same arguments, and it wrote as much every time",
     ),
     "read amplification": (
         read_amplification,

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from support import diagnosis_stories as stories
-from support.call_stories import stream_buffers
+from support.call_stories import rank_imbalance, stream_buffers
 from support.diagnosis_stories import processes
 from support.finding_cases import critical_io, limited_concurrency
 from support.flowcase import MS, T0_NS, FakeRun, Story
@@ -177,9 +177,13 @@ class TestHealthy:
         task(story, "b", 10, 40, reads="/a", writes="/b")
         assert "serial stage" not in kinds(story.run())
 
-    @pytest.mark.parametrize(("program", "tasks"), [("/usr/bin/cat", 3), ("/usr/bin/gzip", 2)])
-    def test_a_compressed_file_that_is_read_as_it_is_or_by_two(self, program: str, tasks: int) -> None:
-        assert "expanded again and again" not in kinds(stories.expanded_again(program, tasks))
+    @pytest.mark.parametrize("how", [{"tasks": 2}, {"option": "--seed="}, {"wrote": 1}, {"fed": True}], ids=str)
+    def test_two_tasks_or_other_arguments_outputs_or_inputs_are_no_repeated_work(self, how: dict[str, Any]) -> None:
+        assert "repeated work" not in kinds(stories.repeated_work(**how))
+
+    def test_one_of_two_ranks_that_moves_most_but_not_nearly_all(self) -> None:
+        assert "rank imbalance" in kinds(rank_imbalance(ranks=2, most=50))
+        assert "rank imbalance" not in kinds(rank_imbalance(ranks=2, most=5))
 
     @pytest.mark.parametrize("path", ["/w/in.fai", "/w/.cache/norm", "/usr/share/norm", "/other/norm", "/w/in/part"])
     def test_an_index_a_hidden_file_or_one_elsewhere_is_no_undeclared_input(self, path: str) -> None:

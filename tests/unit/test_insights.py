@@ -193,6 +193,18 @@ class TestLifetime:
             "tailrace query /runs/story --path /waste --by task,dir --agg sum:size --agg count"
         )
 
+    @pytest.mark.usefixtures("without_floor")
+    @pytest.mark.parametrize(("offset", "size", "unread"), [(0, 10, 990), (0, 500, 0), (None, 10, 0)])
+    def test_a_deleted_file_of_which_only_a_part_was_read(self, offset: int | None, size: int, unread: int) -> None:
+        """Its first bytes; half of it; bytes of it that are not known."""
+        story = Story()
+        story.create("/all", task="expand", stage="e")
+        story.write("/all", 0, 1000, task="expand", stage="e", at_ms=1)
+        story.read("/all", offset, size, task="use", stage="u", pid=2, at_ms=2)
+        story.event("unlink", "/all", task="tidy", stage="t", pid=3, at_ms=3)
+        found = [f.cost_bytes for f in of(story).findings() if f.kind == "written, then deleted unread"]
+        assert found == [unread] * bool(unread)
+
     def test_few_bytes_are_no_finding(self) -> None:
         """They are most of what this run moved, and nothing is gained by not moving them."""
         story = Story()

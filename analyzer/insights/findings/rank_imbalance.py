@@ -11,7 +11,7 @@ from tailrace.analyzer.insights.findings import _calls
 from tailrace.analyzer.util.formatting import bytes_text, time_text
 from tailrace.analyzer.util.types import Row
 
-RANKS = Threshold(access_patterns.LEAST_MEMBERS, "ranks in the stage")
+RANKS = Threshold(2, "ranks in the stage")
 
 
 def find(found: Analyses) -> Iterator[Match]:
@@ -39,7 +39,9 @@ RULE = Rule(
         f"Of {RANKS} or more, one was in calls on files for longer than the box plot's whisker (the third quartile and"
         f" {access_patterns.WHISKER:g} times the distance of the quartiles), and more than {call_costs.IMBALANCE:.0%}"
         " of its time is above the mean; and it moved as much more, or lags by"
-        f" {time_text(call_costs.LAG_NS)}. The estimate is that part: what it would take less if all did the same."
+        f" {time_text(call_costs.LAG_NS)}. Fewer than {access_patterns.LEAST_MEMBERS} ranks have no quartiles: of"
+        f" these, one moved {call_costs.ALONE:.0%} of all bytes or more. The estimate is that part: what it would take"
+        " less if all did the same."
     ),
     advice=(
         "Spread the work: collective calls (MPI_File_write_all) with several aggregators, a part of the file for each"
