@@ -1,4 +1,4 @@
-"""Writes the findings' part of docs/dataflow.md from the rules in analyzer/insights/findings/.
+"""Writes the findings' part of docs/findings.md from the rules in analyzer/insights/findings/.
 
 python tools/findings_docs.py            rewrite it
 python tools/findings_docs.py --check    exit with 1 where the page differs
@@ -16,7 +16,7 @@ from generated import write_or_check
 from tailrace.analyzer.insights.finding import Rule
 from tailrace.analyzer.insights.findings import RULES
 
-PAGE = Path(__file__).parents[1] / "docs" / "dataflow.md"
+PAGE = Path(__file__).parents[1] / "docs" / "findings.md"
 BEGIN, END = "<!-- findings: tools/findings_docs.py -->\n", "<!-- end of findings -->\n"
 WIDTH = 100
 

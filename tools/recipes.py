@@ -6,7 +6,7 @@
 A recipe is a file NAME.in, in which @version@, @sha256@ and @day@ (as Debian's changelogs have it) are replaced; other
 files are copied. A release has them in one archive: a recipe that names a source which can't be checked is none.
 
-OUTPUT/spack/repo is a repository of Spack, OUTPUT/debian goes into the unpacked source; docs/install.md has the rest.
+OUTPUT/spack/repo is a repository of Spack, OUTPUT/debian goes into the unpacked source; docs/start.md has the rest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes the table of settings in docs/user-guide.md from the core's (core/src/format/settings.def).
+"""Writes the table of settings in docs/tracing.md from the core's (core/src/format/settings.def).
 
 python tools/settings_docs.py            write it
 python tools/settings_docs.py --check    exit with 1 where the page differs
@@ -13,7 +13,7 @@ from generated import write_or_check
 
 from tailrace.integrations import settings
 
-PAGE = Path(__file__).parents[1] / "docs" / "user-guide.md"
+PAGE = Path(__file__).parents[1] / "docs" / "tracing.md"
 BEGIN, END = "<!-- tools/settings_docs.py -->\n", "<!-- end -->\n"
 
 

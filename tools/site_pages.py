@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File
 
 from tailrace.cli.main import group
@@ -45,6 +46,7 @@ MANAGERS = "Workflow managers"
 _LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)#\s]+)(?P<anchor>#[^)]*)?\)")
 
 
+@event_priority(100)  # before the API reference looks for its folder, which a fresh clone lacks
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Arranges the sources as their packages, for the API reference; lists pages that mkdocs.yml does not."""
     source_tree.make_tree()

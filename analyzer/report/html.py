@@ -5,7 +5,7 @@
 Invariants: the page loads nothing and sends nothing; its content security policy allows only its own script and style,
 by their hashes; names from the trace stay text. The data block is JSON that can't end its <script> element.
 
-The same data on a terminal: terminal.py. What the scripts draw: page/, docs/report-page.md.
+The same data on a terminal: terminal.py. What the scripts draw: page/, docs/report.md#the-page.
 
 No plotting library: one costs 4 MB in each page and draws no tree of tasks. Logs are named, not quoted: a hostile trace
 could put any file of the reader's into a page that is passed on.

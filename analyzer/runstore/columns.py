@@ -272,7 +272,7 @@ TABLES = {
         {
             **_KEY,
             "place": _int("", "position in the run's report, from 1"),
-            "kind": _text("rule (docs/dataflow.md)"),
+            "kind": _text("rule (docs/findings.md)"),
             "about": _text("failure, race, order, time, space, note, quality"),
             "title": _text("what, how much and where", "drop"),
             "advice": _text("what to do", "drop"),

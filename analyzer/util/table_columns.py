@@ -54,7 +54,7 @@ _ENDED = {
     "signal": ("", "signal that ended the process; null: none"),
     **_KERNEL,
     "cause": ("", "why the share is low"),
-    "cause_key": ("", "its key (docs/user-guide.md, Coverage)"),
+    "cause_key": ("", "its key (docs/report.md, Coverage)"),
     "run_ns": (NS, "time of its threads on a processor"),
     "ready_ns": (NS, "time of its threads ready, waiting for a processor; null: not known"),
     "ready_of_ns": (NS, "time on a processor of those threads whose ready_ns is known: run_ns, where it is complete"),
@@ -92,7 +92,7 @@ _ACCESS = {
     "bytes": (BYTES, "bytes moved"),
     "first_ns": (TIME, "begin of the first call"),
     "last_ns": (TIME, "end of the last call"),
-    "confidence": ("", "how certain the edge is (docs/dataflow.md)"),
+    "confidence": ("", "how certain the edge is (docs/report.md)"),
 }
 
 TABLES = {

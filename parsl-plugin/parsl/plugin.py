@@ -69,7 +69,7 @@ def trace(
     detail: full, totals or auto[:BYTES], as TAILRACE_DETAIL, for this process and all workers.
     store: a store of runs (docs/store.md), to which the run is added once this program has ended. Default:
         TAILRACE_STORE. In a surrounding `tailrace run` that does it, by TAILRACE_STORE.
-    settings: further ones, as in `{"exclude": ["*.log"], "layers": "none"}` (docs/user-guide.md, "Settings"). They win
+    settings: further ones, as in `{"exclude": ["*.log"], "layers": "none"}` (docs/tracing.md, "Settings"). They win
         over variables and over the file that TAILRACE_CONFIG names.
     arguments: whether the arguments of each task are declared, as bounded text, without what TAILRACE_REDACT hides in
         command lines.

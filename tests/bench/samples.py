@@ -1,4 +1,4 @@
-"""What samples cost (docs/samples.md): the launcher's processor time for a sample, by the number of traced processes.
+"""What samples cost (docs/tracing.md): the launcher's processor time for a sample, by the number of traced processes.
 
     python tests/bench/samples.py [--seconds N]
 

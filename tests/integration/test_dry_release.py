@@ -30,7 +30,7 @@ def test_a_dry_run_makes_all_but_the_wheels(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / f"tailrace-{version}-man.tar.gz") as pages:
         assert f"tailrace-{version}-man/man1/tailrace-run.1" in pages.getnames()
     with tarfile.open(tmp_path / f"tailrace-{version}-docs.tar.gz") as site:
-        assert f"tailrace-{version}-docs/user-guide.html" in site.getnames()
+        assert f"tailrace-{version}-docs/tracing.html" in site.getnames()
 
 
 def test_the_source_distribution_has_every_file_of_the_clone(sdist: Path) -> None:

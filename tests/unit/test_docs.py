@@ -44,7 +44,7 @@ def test_no_hook_stands_twice() -> None:
 
 
 def test_every_cause_of_missing_bytes_is_documented() -> None:
-    documented = [key for row in rows("user-guide.md", "### Coverage") for key in row.split("`, `")]
+    documented = [key for row in rows("report.md", "## Coverage") for key in row.split("`, `")]
     assert documented == [key for key, _, _ in _native.causes()]
 
 

@@ -5,6 +5,10 @@
 A file declares `RULE`, a `finding.Rule`; names that begin with `_` are what several rules share. To add a finding, add
 its file, its case in tests/support/finding_cases.py and its number in tests/unit/test_findings.py, and run
 tools/findings_docs.py.
+
+No rules, though Drishti has them: shares of reads, writes and consecutive calls, which are no fault (`tailrace access`
+shows them); that MPI-IO is not used, since most workflows have no MPI; nonblocking calls and the settings of
+aggregators, which no trace has.
 """
 
 from __future__ import annotations
