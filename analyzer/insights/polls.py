@@ -23,7 +23,9 @@ from tailrace.analyzer.util.intervals import Cover
 from tailrace.analyzer.util.types import Ints
 
 TRIES = 3
-"""Looks at a path with a sleep after each, from which on they are a loop; and sleeps without looks: `SLEEPS`."""
+"""Looks at a path with a sleep after each, from which on they are a loop; and sleeps without looks: `SLEEPS`. Fewer are
+one at a path that was not there, that another task made meanwhile, and that was there at the next look: the longer the
+sleeps, the fewer the looks."""
 SLEEPS = 5
 KERNEL_PATHS = re.compile(r"/(proc|sys|dev(?!/shm/))(/|$)")
 """Nobody makes these: what they tell is the kernel's."""
@@ -67,9 +69,9 @@ def loops(waits: Waits) -> list[Loop]:
     for task, slept in waits.asleep.items():
         for times in locked.get(task, ()):
             slept = intervals.subtract(slept, times)
-        if len(slept) >= TRIES:
-            best = _longest_look(waits, task, slept) or _blind(waits, task, slept)
-            found += [] if best is None else [best]
+        best = _longest_look(waits, task, slept) if len(slept) else None
+        best = _blind(waits, task, slept) if best is None and len(slept) >= SLEEPS else best
+        found += [] if best is None else [best]
     return sorted(found, key=lambda loop: -loop.slept_ns)
 
 
@@ -83,7 +85,7 @@ def _longest_look(waits: Waits, task: int, slept: Ints) -> Loop | None:
     first = rows["first_ns"].to_numpy(dtype=np.int64)
     before = asleep.inside(np.zeros(len(first), dtype=np.int64), np.zeros(len(first), dtype=np.int64), first)
     by_path = rows.assign(before=before).groupby("path")["before"].agg(["size", "min", "max"])
-    by_path = by_path[by_path["size"] >= TRIES].assign(slept=lambda each: each["max"] - each["min"])
+    by_path = by_path[by_path["size"] > 1].assign(slept=lambda each: each["max"] - each["min"])
     found = []
     for path in by_path["slept"].nlargest(MOST_PATHS).index:
         looks = rows[(rows["path"] == path).to_numpy()]
@@ -97,7 +99,8 @@ def _longest_look(waits: Waits, task: int, slept: Ints) -> Loop | None:
         low, high = int(loop.times[0, 0]), int(loop.times[-1, 1])
         if not _moved(waits, task, low, high):
             maker, made = _maker(waits, task, loop.path, low, high, loop.absent)
-            return replace(loop, maker=maker, made_ns=made)
+            if loop.looks >= TRIES or (loop.absent and not loop.gave_up and maker not in (-1, task)):
+                return replace(loop, maker=maker, made_ns=made)
     return None
 
 
@@ -117,7 +120,7 @@ def _look(task: int, rows: pd.DataFrame, sleeps: tuple[Ints, Cover], least: int)
     slept_after = asleep.inside(np.zeros(len(at), dtype=np.int64), at, until)
     # Sleeps that share a line are taken to lie at its begin: what is shorter than one of them is none.
     looped = np.flatnonzero((slept_after >= ASLEEP * least) & (slept_after >= ASLEEP * (until - at)))
-    if len(looped) < TRIES or len(looped) < MOST_BETWEEN * (looped[-1] - looped[0] + 1):
+    if not len(looped) or len(looped) < MOST_BETWEEN * (looped[-1] - looped[0] + 1):
         return None
     first, last = int(looped[0]), int(looped[-1])
     failed = rows["errno"].to_numpy() != 0

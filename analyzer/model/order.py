@@ -17,7 +17,8 @@ parent waits for all tasks inside it, and the tasks inside a waiting task have w
 manager, one after the other, orders none of them: another process may be given the next one.
 
 Invariants: an edge holds in every schedule, except for the program order of a program that waits in a loop. A command
-that ended before its job (killed, or detached) did not wait for it. The messages of MPI are not recorded.
+that ended before its job (killed, or detached) did not wait for it; nor does a manager that runs several tasks at a
+time (`reapers`). The messages of MPI are not recorded.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -249,11 +251,12 @@ class Order:
         rows: list[tuple[int, int, int, int]] = []
         for producer, consumer, given, taken, via in self.tree:
             first, then = int(lives.process[producer]), int(lives.process[consumer])
-            rows.append((line + first, given, line + then, taken))
+            if via == FORK or then not in self.reapers:
+                rows.append((line + first, given, line + then, taken))
             # A process may have begun before it had its task's tags, and serve several tasks.
             if via == FORK:
                 rows += [(of_who[producer], given, of_who[a], int(lives.start[a])) for a in lives.actors[then]]
-            else:
+            elif then not in self.reapers:
                 rows += [(of_who[a], int(lives.end[a]), of_who[consumer], taken) for a in lives.actors[first]]
         yield edges_of([row for row in rows if row[0] != row[2]])
         mine = [actors for actors in lives.actors if len({int(of_who[a]) for a in actors}) > 1]
@@ -284,9 +287,26 @@ class Order:
         for task, process, since, waited in _submitters(self, self._tables.get("declared_tasks")):
             line = self.process_line(process)
             rows.append((line, since, task, start[task]))
-            if waited is not None:
+            if waited is not None and process not in self.reapers:
                 rows.append((task, end[task], line, waited))
         return edges_of(rows)
+
+    @cached_property
+    def reapers(self) -> frozenset[int]:
+        """Processes that ran several declared tasks at a time, as make -j: such a one goes on with whichever ends, and
+        what had ended when it started the next one may not have in another run."""
+        lives = self.lives
+        children: dict[int, list[tuple[int, int]]] = {}
+        for producer, consumer, _, _, via in self.tree:
+            child = int(lives.process[consumer])
+            if via == FORK and any(self.names[self.of_who[actor]] in self._declared for actor in lives.actors[child]):
+                life = int(lives.begun[child]), int(lives.over[child])
+                children.setdefault(int(lives.process[producer]), []).append(life)
+        return frozenset(
+            process
+            for process, times in children.items()
+            if any(begun < over for (_, over), (begun, _) in pairwise(sorted(times)))
+        )
 
     @cached_property
     def tree(self) -> list[tuple[int, int, int, int, str]]:

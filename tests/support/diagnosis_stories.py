@@ -39,6 +39,23 @@ def serial_stage(healthy: bool = False) -> FakeRun:
     return story.run()
 
 
+def reaped(overlapping: bool = True) -> FakeRun:
+    """A manager's process (99) runs `a` and `b`, at once or one after the other, and when both are over `c`, which
+    reads what `a` has written and depends on `b` alone."""
+    story = Story()
+    moment(story, 0, pid=99)
+    times = {"a": (10, 50), "b": (20 if overlapping else 60, 100), "c": (110, 150)}
+    for pid, (name, (begin, end)) in enumerate(times.items(), 1):
+        story.event("fork", at_ms=begin - 2, pid=99, cat="PROCESS", dur=0, ret=pid)
+        task(story, name, begin, end, reads="/a" if name == "c" else "", writes=f"/{name}", pid=pid)
+        story.event("wait", at_ms=end, pid=99, cat="PROCESS", dur=MS, ret=pid)
+    moment(story, 160, pid=99)
+    rows = ((99, 1, "/usr/bin/make"), *((pid, 99, "/bin/sh") for pid in (1, 2, 3)))
+    names = pd.DataFrame([{"workflow": "w", "stage": name, "task": name, "parent": None} for name in "abc"])
+    tables = {**declared(("b", "c", "file")), "declared_tasks": names}
+    return story.run(**tables, processes=processes(*rows))
+
+
 def sequential_tasks(fed: bool = False, read: bool = False, socket: bool = False, used_ms: float = 50) -> FakeRun:
     """A script (99) on two processors runs three tasks of 100 ms one after the other. fed: each reads what the one
     before has written; read: the script does; socket: each talks to a server; used_ms: by each, of a processor."""
@@ -284,22 +301,23 @@ def lock_contention(how: str = "fcntl", healthy: bool = False) -> FakeRun:
     return story.run(processes=processes((1, 99, "/bin/has"), (2, 99, "/bin/wants"), used_ms=1))
 
 
-def polling(maker: str = "make", at: str = "/done") -> FakeRun:
-    """A task looks for a file every 10 ms, until another task makes it; or itself, or nobody."""
+def polling(maker: str = "make", at: str = "/done", looks: int = 8) -> FakeRun:
+    """A task looks for a file every 10 ms, or so many times, until another task makes it; or itself, or nobody."""
     story = Story()
     makes: dict[str, Any] = {"task": "make", "stage": "m", "pid": 1}
-    looks: dict[str, Any] = {"task": "use", "stage": "u", "pid": 2}
+    use: dict[str, Any] = {"task": "use", "stage": "u", "pid": 2}
     moment(story, 0, **makes)
-    moment(story, 0, **looks)
-    for number in range(8):
-        story.event("stat", at, at_ms=2 + 10 * number, errno=2, ret=-1, **looks)
-        asleep(story, 2.1 + 10 * number, 9.8, **looks)
+    moment(story, 0, **use)
+    step = 80 / looks
+    for number in range(looks):
+        story.event("stat", at, at_ms=2 + step * number, errno=2, ret=-1, **use)
+        asleep(story, 2.1 + step * number, step - 0.2, **use)
     if maker:
-        by = makes if maker == "make" else {**looks, "pid": 3}
+        by = makes if maker == "make" else {**use, "pid": 3}
         story.create(f"{at}", at_ms=75, **by)
     moment(story, 76, **makes)
-    story.event("stat", at, at_ms=82, **looks)
-    story.write("/out", 0, 100, at_ms=99, **looks)
+    story.event("stat", at, at_ms=82, **use)
+    story.write("/out", 0, 100, at_ms=99, **use)
     return story.run(processes=processes((1, 99, "/bin/make"), (2, 99, "/bin/use"), (3, 2, "/bin/x"), used_ms=1))
 
 

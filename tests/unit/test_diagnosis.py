@@ -177,6 +177,15 @@ class TestHealthy:
         task(story, "b", 10, 40, reads="/a", writes="/b")
         assert "serial stage" not in kinds(story.run())
 
+    def test_a_manager_that_runs_several_tasks_at_a_time_waits_for_none_of_them(self) -> None:
+        assert "undeclared dependency" in kinds(stories.reaped())
+        assert "undeclared, but awaited" in kinds(stories.reaped(overlapping=False))
+
+    @pytest.mark.parametrize("how", [{"looks": 1}, {"looks": 2}])
+    def test_few_looks_with_long_sleeps_are_polling_if_another_task_makes_the_file(self, how: dict[str, int]) -> None:
+        assert "polling" in kinds(stories.polling(**how))
+        assert not {"polling", "sleep loop"} & set(kinds(stories.polling(maker="", **how)))
+
     @pytest.mark.parametrize("how", [{"fed": True}, {"read": True}, {"socket": True}, {"used_ms": 150}], ids=str)
     def test_tasks_that_need_the_one_before_or_have_no_processor_beside_it(self, how: dict[str, Any]) -> None:
         assert "tasks one after the other" not in kinds(stories.sequential_tasks(**how))

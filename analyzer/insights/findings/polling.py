@@ -10,7 +10,7 @@ from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import EVIDENCE, IO, LEAST, ORDER, Match, Row, Rule, Threshold, more
 from tailrace.analyzer.insights.polls import TRIES, Loop
 from tailrace.analyzer.util import intervals
-from tailrace.analyzer.util.formatting import time_text
+from tailrace.analyzer.util.formatting import count_text, time_text
 
 LOOKS = Threshold(TRIES, "looks with a sleep after each")
 
@@ -56,8 +56,9 @@ def _words(found: Analyses, loop: Loop) -> str:
     when = time_text(max(loop.made_ns - inputs.start_ns, 0))
     after = time_text(max(int(loop.times[-1, 1]) - loop.made_ns, 0))
     return (
-        f"{name} looked {what} {loop.path} {loop.looks:,} times and slept {time_text(loop.slept_ns)} in between;"
-        f" {maker} {made} {when} into the run, and {name} went on {after} later; nothing but that loop orders the two"
+        f"{name} looked {what} {loop.path} {count_text(loop.looks, 'time')} and slept {time_text(loop.slept_ns)} in"
+        f" between; {maker} {made} {when} into the run, and {name} went on {after} later; nothing but that loop orders"
+        " the two"
     )
 
 
@@ -66,7 +67,8 @@ RULE = Rule(
     about=ORDER,
     title="Tasks that wait for others by looking for a file again and again",
     definition=(
-        f"A task looked at a path again and again ({LOOKS}) and did nothing but sleep in between, for at least"
+        f"A task looked at a path again and again ({LOOKS}; fewer where it was"
+        " not there, and was at the next look) and did nothing but sleep in between, for at least"
         f" {LEAST}, until another task made it, or made something in it. The task that makes it is what takes the time;"
         " the estimate is for how long the loop slept on the critical path when it was made: a bound."
         " The loop holds a worker or a processor's slot meanwhile, and the file may be there before it is complete."
