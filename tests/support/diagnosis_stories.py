@@ -39,6 +39,36 @@ def serial_stage(healthy: bool = False) -> FakeRun:
     return story.run()
 
 
+def failed_in_pipe(signal: int | None = None, last: int = 0, program: str = "annotate", others: int = 2) -> FakeRun:
+    """In `gzip | annotate | sort > /out` the second program ends with exit code 1, and another task reads the result.
+    signal: what ends the first; last: the exit code of the third; others: tasks in which the second ended well."""
+    story = Story()
+    rows: list[tuple[int, int, str]] = []
+    for at in range(others + 1):
+        first, second, third = 10 * at + 1, 10 * at + 2, 10 * at + 3
+        where: dict[str, Any] = {"task": f"make{at or ''}", "stage": "m"}
+        story.read("/in.gz", 0, 1000, pid=first, at_ms=1, **where)
+        for pipe, (giver, taker) in enumerate(((first, second), (second, third))):
+            end: dict[str, Any] = {
+                "ftype": "fifo",
+                "file": f"0:9:{10 * at + pipe}",
+                "size": 500,
+                "count": 500,
+                "ret": 500,
+            }
+            story.event("write", f"pipe:[{10 * at + pipe}]", dir="w", pid=giver, at_ms=2, **end, **where)
+            story.event("read", f"pipe:[{10 * at + pipe}]", dir="r", pid=taker, at_ms=3, **end, **where)
+        story.write(f"/out{at or ''}", 0, 5000, pid=third, at_ms=5, **where)
+        rows += [(first, 99, "/bin/gzip"), (second, 99, f"/bin/{program}"), (third, 99, "/bin/sort")]
+    story.read("/out", 0, 5000, task="use", stage="u", pid=98, at_ms=9)
+    table = processes(*rows, (98, 99, "/bin/use"), signal={} if signal is None else {1: signal})
+    table.loc[table["pid"] == 2, "exit"] = 1
+    table.loc[table["pid"] == 3, "exit"] = last
+    if signal is not None:
+        table.loc[table["pid"] == 1, "exit"] = pd.NA
+    return story.run(processes=table)
+
+
 def reaped(overlapping: bool = True) -> FakeRun:
     """A manager's process (99) runs `a` and `b`, at once or one after the other, and when both are over `c`, which
     reads what `a` has written and depends on `b` alone."""

@@ -25,6 +25,7 @@ from support.call_stories import (
     useless_seeks,
 )
 from support.diagnosis_stories import (
+    failed_in_pipe,
     failing_calls,
     half_written,
     lock_contention,
@@ -508,6 +509,11 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     "serial stage": (
         serial_stage,
         "b ran alone for 30.0 ms of 40.0 ms, where up to 3 tasks of a ran at a time",
+    ),
+    "failed in a pipeline": (
+        failed_in_pipe,
+        "`/bin/annotate` of make ended with exit code 1, in a pipeline that went on: /out (4.88 KiB) may lack what it"
+        " should have passed on, and use read it",
     ),
     "tasks one after the other": (
         sequential_tasks,

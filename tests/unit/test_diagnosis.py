@@ -186,6 +186,14 @@ class TestHealthy:
         assert "polling" in kinds(stories.polling(**how))
         assert not {"polling", "sleep loop"} & set(kinds(stories.polling(maker="", **how)))
 
+    @pytest.mark.parametrize("how", [{"last": 1}, {"others": 0}, {"program": "grep"}])
+    def test_an_exit_code_that_the_shell_saw_or_that_is_an_answer(self, how: dict[str, Any]) -> None:
+        assert "failed in a pipeline" not in kinds(stories.failed_in_pipe(**how))
+
+    def test_a_program_that_stopped_reading_and_failed(self) -> None:
+        found = told(stories.failed_in_pipe(signal=13, others=0), "failed in a pipeline")
+        assert "ended with exit code 1 before it had read all that was written to it, in a pipeline" in found.title
+
     @pytest.mark.parametrize("how", [{"fed": True}, {"read": True}, {"socket": True}, {"used_ms": 150}], ids=str)
     def test_tasks_that_need_the_one_before_or_have_no_processor_beside_it(self, how: dict[str, Any]) -> None:
         assert "tasks one after the other" not in kinds(stories.sequential_tasks(**how))

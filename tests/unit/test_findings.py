@@ -225,6 +225,7 @@ NUMBERS: dict[str, tuple[Callable[[Any, Finding], Any], Callable[[Finding], Any]
         lambda rows, _: next(row["count"] for row in rows if row["name"] == "H5Dread"),
         lambda f: f.evidence[0]["calls"],
     ),
+    "failed in a pipeline": (lambda profile, f: profile["task"], lambda f: "make"),
     "tasks one after the other": (lambda rows, _: len(rows), lambda _: 3),
     "repeated work": (lambda rows, _: len(rows), lambda f: f.evidence[0]["tasks"]),
     "dependency without data": (
