@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from support.flowcase import Story
-from tailrace.analyzer.model import declared_vs_observed
+from tailrace.analyzer.model import dataflow, declared_vs_observed
 from tailrace.analyzer.model import order as orders
 
 MAIN, COPY = 50, 60
@@ -76,6 +76,20 @@ def test_manager_messages_over_streams_are_no_data(pipe: str, other: str, ftype:
         story.write("/copy", pid=COPY)
         story.read("/copy", task="use")
         assert status(story, managers)[0] == expected
+
+
+@pytest.mark.parametrize(("reader", "expected"), [(MAIN, []), (COPY, [("make", "use", "undeclared", "none")])])
+def test_a_wake_up_inside_a_worker_is_no_dependency(reader: int, expected: list[tuple[str, ...]]) -> None:
+    """One process runs both tasks, and a thread of it hears of them on a socket pair."""
+    story = Story()
+    for at_ms in (1, 5):
+        story.write("unix:[5]->[6]", None, 1, ftype="sock", file="n1:0:8:5:", pid=MAIN, task="make", at_ms=at_ms)
+        story.read("unix:[6]->[5]", None, 1, ftype="sock", file="n1:0:8:6:", pid=reader, task="use", at_ms=at_ms + 1)
+    tasks = pd.DataFrame({"workflow": "w", "stage": "s", "task": task, "parent": None} for task in ("make", "use"))
+    run = story.run(declared_tasks=tasks)
+    table = declared_vs_observed.compare_declared(run)
+    assert list(table[["producer", "consumer", "status", "order"]].itertuples(index=False, name=None)) == expected
+    assert len(orders.of_run(run, dataflow.model(run)).handovers()) == 2 * len(expected)
 
 
 def test_a_file_passed_on_by_the_manager_is_data() -> None:
