@@ -360,6 +360,13 @@ class TestHealthy:
 
 
 class TestWaits:
+    @pytest.mark.parametrize(("how", "lock"), [("fcntl", "db"), ("tries", "db"), ("lock file", "db.lock")])
+    def test_the_verdict_names_the_lock_that_was_waited_for(self, how: str, lock: str) -> None:
+        """However the wait looks: in a call, or asleep between two tries."""
+        text = insights(stories.lock_contention(how)).verdict.text
+        assert text.startswith(f"Waiting for the lock {lock} bounds it: 7")
+        assert "Sleeping" not in text
+
     @pytest.mark.parametrize("how", ["fcntl", "tries", "lock file"])
     def test_a_lock_has_its_holder_however_it_is_waited_for(self, how: str) -> None:
         found = told(stories.lock_contention(how), "lock contention")
