@@ -7,6 +7,7 @@ file) gets a class, by the first rule that fits:
 
     1. the user's own patterns (`data`, `software` of `classify`)
     2. pipes, sockets, anonymous files                                                   -> stream
+       those that one process alone writes and reads (`_inside`)                          -> system
     3. kernel interfaces (/proc, /sys, /dev but /dev/shm), devices, the run's own files,
        synchronisation (`SYNCHRONISATION`)                                               -> system
     4. files that the workflow manager declared as an input or output                    -> data
@@ -48,6 +49,7 @@ import pyarrow.compute as pc
 
 from tailrace.analyzer.edges.edge_table import STREAM_TYPES, WRITE, EdgeTable, last_paths
 from tailrace.analyzer.store.processes import Process, keys, numbers
+from tailrace.analyzer.util import grouping
 from tailrace.analyzer.util.types import Objects
 
 DATA, STREAM, SOFTWARE, SYSTEM, MANAGER = range(5)
@@ -312,6 +314,7 @@ def _settled(
     left = _Undecided(paths)
     left.decide(left.named(inputs.data), DATA)
     left.decide(left.named(inputs.software), SOFTWARE)
+    left.decide((stream & _inside(table, bursts))[left.at], SYSTEM)
     left.decide(stream[left.at], STREAM)
     left.decide(left.below(directory.rstrip("/") + "/" for directory in inputs.own), SYSTEM)
     left.decide(device[left.at] | (left.found(KERNEL) & ~left.below([SHARED_MEMORY])), SYSTEM)
@@ -331,6 +334,18 @@ def _settled(
     special |= left.any_of(sorted(code))
     left.decide(~special, DATA)
     return left.out
+
+
+def _inside(table: EdgeTable, bursts: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Which files one process alone writes and reads. Of pipes and sockets these wake up its own threads, as an event
+    loop's do (asyncio, libuv): what passes says that there is work, and the work is in memory. Whichever tasks the
+    threads serve, nothing goes from one to the other there."""
+    file, process = bursts["file"].to_numpy(), numbers(table.who)[bursts["who"].to_numpy()]
+    wrote = (bursts["dir"] == WRITE).to_numpy()
+    out = grouping.distinct(file, process, len(table.files)) == 1
+    for way in (wrote, ~wrote):
+        out &= np.bincount(file[way], minlength=len(table.files)) > 0
+    return np.asarray(out, dtype=np.bool_)
 
 
 def _used_by_others(bursts: pd.DataFrame, programs: Sequence[Program], files: int) -> npt.NDArray[np.bool_]:

@@ -24,6 +24,7 @@ from tailrace.analyzer.insights import (
     conflicts,
     critical,
     declared_savings,
+    early_reads,
     failures,
     lifetime,
     pairs,
@@ -84,6 +85,11 @@ class Analyses:
     def conflicts(self) -> conflicts.Conflicts:
         """Unordered accesses of the same bytes (conflicts.py)."""
         return conflicts.conflicts(self.inputs)
+
+    @cached_property
+    def early_reads(self) -> list[early_reads.EarlyRead]:
+        """Reads of files that their writer had not completed (early_reads.py)."""
+        return early_reads.early_reads(self.inputs)
 
     @cached_property
     def lifetime(self) -> lifetime.Lifetime:

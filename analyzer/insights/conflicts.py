@@ -40,7 +40,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table, file_classes
-from tailrace.analyzer.edges.edge_table import READ, STREAM_TYPES, WRITE
+from tailrace.analyzer.edges.edge_table import READ, WRITE
 from tailrace.analyzer.edges.identities import raw
 from tailrace.analyzer.insights.access_patterns import ranks_of
 from tailrace.analyzer.insights.inputs import Inputs
@@ -364,7 +364,7 @@ class _Search:
     def _ends_of_streams(self) -> list[tuple[int, ...]]:
         """The actors at each pipe or socket that several tasks use."""
         table = self.m.table
-        stream = table.files["ftype"].isin(STREAM_TYPES).to_numpy(dtype=np.bool_)
+        stream = self.m.class_of_file == file_classes.STREAM
         rows = table.bursts[stream[table.bursts["file"].to_numpy(dtype=np.int64)]][["file", "who"]].drop_duplicates()
         found = rows.groupby("file")["who"].agg(tuple).tolist()
         return [one for one in found if len(set(self.inputs.of_who[[*one]].tolist())) > 1]

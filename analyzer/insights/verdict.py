@@ -4,8 +4,9 @@
 
 The account is that of the critical path (critical.py): each ns of the makespan is in one part, by the time model.
 Computing is said of what was on a processor alone, and where that is not known (threads of a pool), neither computing
-nor waiting. The change is that of the finding with the largest estimate; where that is no bound, its bound is told, too
-(finding.py). Of one about bytes, what is done with them is saved, too, so no time is told.
+nor waiting. Sleep that is nearly all a wait for one lock is called that. The change is that of the finding with the
+largest estimate; where that is no bound, its bound is told, too (finding.py). Of one about bytes, what is done with
+them is saved, too, so no time is told.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tailrace.analyzer.insights.processors import BUSY
 from tailrace.analyzer.model import time_model
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import time_text
+from tailrace.analyzer.util.types import Ints
 
 COMPUTING, RUNNING = "computing", "running"
 ELSEWHERE = "elsewhere"
@@ -45,8 +47,11 @@ NEXT_SHARE = 0.05
 MOST_OF = 0.6
 """Of a part, from which on a stage is named for it."""
 NEARLY_ALL = 0.9
-"""Of the time in I/O, from which on the words name one kind alone."""
+"""Of the time in I/O, from which on the words name one kind alone; of that asleep and in calls for locks, one lock."""
 TOO_FEW = "limited concurrency"
+CONTENTION = "lock contention"
+LOCK_STATES = ("lock", "sleep")
+"""The states of a task that waits for a lock: in a call, or between two tries."""
 OWN, MANAGERS = (COMPUTING, RUNNING), ("startup", "stop")
 """Parts that findings explain little of: the tasks' own work, and what is before and after them."""
 
@@ -100,7 +105,8 @@ def _best(found: Analyses, findings: Findings) -> Finding | None:
 
 def _bound(found: Analyses, findings: Findings, parts: Mapping[str, int]) -> str:
     makespan = found.inputs.makespan_ns
-    words, crowded = {**words_of(found), "io": _io_words(found)}, _is_crowded(found)
+    words = {**words_of(found), "io": _io_words(found), **_lock_words(found, findings, parts)}
+    crowded = _is_crowded(found)
     (first, most), *others = parts.items()
     rest = [(name, ns) for name, ns in others if ns >= NEXT_SHARE * makespan]
     few = next((one for one in findings if one.kind == TOO_FEW and not one.small), None)
@@ -140,6 +146,21 @@ def _io_words(found: Analyses) -> str:
     sums = found.inputs.spent.parts()[files].iloc[on_path[on_path >= 0]].sum()
     most = str(sums.idxmax())
     return time_model.WORDS[most] if int(sums[most]) >= NEARLY_ALL * int(sums.sum()) else WORDS["io"]
+
+
+def _lock_words(found: Analyses, findings: Findings, parts: Mapping[str, int]) -> dict[str, str]:
+    """The words of the states in which tasks wait for locks, where nearly all of that is for one that a finding
+    names."""
+    if not any(one.kind == CONTENTION for one in findings):
+        return {}
+    by_lock: dict[str, dict[int, Ints]] = {}
+    for wait in found.waits.locks:
+        by_lock.setdefault(wait.path, {})[wait.task] = wait.times
+    waited = {path: sum(found.waits.on_path(found.critical.path, times).values()) for path, times in by_lock.items()}
+    top = max(waited, key=lambda path: waited[path])
+    if waited[top] < NEARLY_ALL * sum(parts.get(name, 0) for name in LOCK_STATES):
+        return {}
+    return dict.fromkeys(LOCK_STATES, f"waiting for the lock {top.rpartition('/')[2]}")
 
 
 def words_of(found: Analyses) -> Mapping[str, str]:

@@ -30,7 +30,7 @@ from tailrace.analyzer.insights.critical import OWN_PARTS
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.insights.processors import Processors
 from tailrace.analyzer.model import calls
-from tailrace.analyzer.model.locks import OF_DESCRIPTION, RELEASE, Locks
+from tailrace.analyzer.model.locks import OF_DESCRIPTION, RELEASE, Locks, of_callers
 from tailrace.analyzer.store.loader import Part
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.intervals import Intervals
@@ -166,16 +166,12 @@ class Waits:
     @cached_property
     def held(self) -> Locks:
         """What processes had of the files that tasks waited for, as far as their calls can be read."""
-        m, lockers = self.inputs.m, np.zeros(len(self.inputs.m.who), dtype=np.bool_)
         if self.inputs.run is None or not self.locks:
             return Locks(self.inputs.order)
-        functions = m.table.functions
+        functions, lockers = self.inputs.m.table.functions, np.zeros(len(self.inputs.m.who), dtype=np.bool_)
         lockers[functions["who"][functions["name"].isin(calls.LOCKS)].to_numpy(dtype=np.int64)] = True
         lockers[_too_many(self.inputs, np.flatnonzero(lockers))] = False
-        uses = pd.DataFrame(columns=[*calls.USES])
-        if lockers.any():
-            uses = calls.read(self.inputs.run, m, lockers, np.empty(0, dtype=np.int64)).uses
-        return Locks(self.inputs.order, uses)
+        return of_callers(self.inputs.run, self.inputs.order, lockers)
 
     def on_path(self, path: pd.DataFrame, times: dict[int, Ints]) -> dict[int, int]:
         """Task -> how much of its times lies on the critical path (`Critical.path`), ns."""

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace import _native
-from tailrace.analyzer.edges import edge_table, event_fold
+from tailrace.analyzer.edges import edge_table, event_fold, file_classes
 from tailrace.analyzer.edges.edge_table import READ, STREAM_TYPES, WRITE, Actor
 from tailrace.analyzer.edges.identities import raw
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
@@ -255,7 +255,7 @@ def messages(order: Order, known: Calls, works: Bools) -> Edges:
     """Each read of a pipe or socket between tasks (True in `works`) comes after the writes of its bytes, where all that
     went through it was read again: the n-th byte that is read is the n-th that was written."""
     m, of_who = order.m, order.of_who
-    stream = m.table.files["ftype"].isin(STREAM_TYPES).to_numpy(dtype=np.bool_)
+    stream = m.class_of_file == file_classes.STREAM
     rows = known.accesses[stream[known.accesses["file"].to_numpy(dtype=np.int64)]]
     found: list[tuple[int, int, int, int]] = []
     for file in rows["file"].unique().tolist():

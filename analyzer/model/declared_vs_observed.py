@@ -16,7 +16,8 @@ bytes. Each pair (producer, consumer) gets one status:
     undeclared      bytes passed, and no dependency was declared, also none between tasks around them
 
 What orders the two of an undeclared pair is its `order` (order.py): with "none" it is a race. Bytes of a file that both
-lock and both write, a database or a counter, pass in the order in which they got the lock: no dependency.
+write, each under the lock of a database, of the file or of its directory, pass in the order in which they got the lock:
+no dependency. That holds for a file that each replaces under the lock, too.
 
 Bytes can pass through an untagged process only if it read before its last write. Over the pipes and sockets of a
 workflow manager's own process it communicates with its workers about tasks: these bytes are no data of a task.
@@ -37,6 +38,8 @@ from tailrace.analyzer.edges.identities import raw
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model import calls, dataflow
 from tailrace.analyzer.model import order as orders
+from tailrace.analyzer.model.locks import Hold, Locks
+from tailrace.analyzer.model.locks import of_callers as locks_of_callers
 from tailrace.analyzer.model.order import DECLARED, ORDERS, Pair, Task, line_of
 from tailrace.analyzer.store.processes import Process
 from tailrace.analyzer.util.types import Bools, Ints
@@ -101,7 +104,7 @@ def compare_declared(run: AnalyzedRun, model: dataflow.Model | None = None) -> p
         return nothing
     m = model or dataflow.model(run)
     order = orders.of_run(run, m)
-    observed, carriers = _observed(run, m)
+    observed, carriers = _observed(run, order)
     traced = set(zip(m.who["workflow"], m.who["task"], strict=True))
     inner = orders.inside_of(order.parents)
     known = {(str(w or ""), str(t)) for w, t in zip(tasks["workflow"], tasks["task"], strict=True)}
@@ -166,21 +169,21 @@ def _around(pair: Pair, parents: Mapping[Task, Task]) -> Iterator[Pair]:
     return ((p, c) for c in line_of(consumer, parents) for p in line_of(producer, parents))
 
 
-def _observed(run: AnalyzedRun, m: dataflow.Model) -> tuple[dict[Pair, tuple[int, int]], dict[Endpoint, list[Hop]]]:
+def _observed(run: AnalyzedRun, order: orders.Order) -> tuple[dict[Pair, tuple[int, int]], dict[Endpoint, list[Hop]]]:
     """(producer, consumer) -> (bytes, files) between tasks; and producer -> all flows, with untagged processes as
     labels.
 
     Both leave out the managers' streams, the first one files that two tasks take in turns.
     """
-    code, activities = dataflow.activities(m, "task")
+    m, code = order.m, order.of_who
     names: list[Endpoint] = [
-        (r["workflow"], r["task"]) if r["task"] else r["label"] for r in activities.to_dict("records")
+        (r["workflow"], r["task"]) if r["task"] else r["label"] for r in order.tasks.to_dict("records")
     ]
     flows = dataflow.flow_table(m, "task")
     flows = flows[(flows["producer"] >= 0) & ~flows["version"].isin(_manager_streams(m, run.manager_processes))]
     bursts = m.bursts.assign(producer=code[m.bursts["who"].to_numpy()], version=m.version)
     written = bursts[bursts["dir"] == WRITE].groupby(["producer", "version"])["last_ns"].max().to_dict()
-    passed = flows[~_in_turns(run, m, code, flows)]
+    passed = flows[~_in_turns(run, order, flows)]
     sums = passed.groupby(["producer", "consumer"], as_index=False).agg(
         bytes=("bytes", "sum"), files=("file", "nunique")
     )
@@ -199,17 +202,51 @@ def _observed(run: AnalyzedRun, m: dataflow.Model) -> tuple[dict[Pair, tuple[int
     return direct, after
 
 
-def _in_turns(run: AnalyzedRun, m: dataflow.Model, code: Ints, flows: pd.DataFrame) -> Bools:
-    """Which flows pass through a file that both ends lock and write."""
-    identity = [raw(str(name)) for name in m.table.files["file"]]
+def _in_turns(run: AnalyzedRun, order: orders.Order, flows: pd.DataFrame) -> Bools:
+    """Which flows pass through a file that both ends write, and that both lock or only use under one lock."""
+    m, code = order.m, order.of_who
+    file, wrote = m.bursts["file"].to_numpy(), m.bursts["dir"].to_numpy() == WRITE
+    task = code[m.bursts["who"].to_numpy()]
+    ends = flows["producer"].to_numpy(dtype=np.int64), flows["consumer"].to_numpy(dtype=np.int64)
+    at = flows["file"].to_numpy(dtype=np.int64)
+    identity, names = pd.factorize(np.array([raw(str(name)) for name in m.table.files["file"]], dtype=object))
+    # A file that is replaced is another one of the same path.
+    path, _ = pd.factorize(m.paths)
+    same_file, same_path = (_both(ends, of[at], task[wrote], of[file[wrote]]) for of in (identity, path))
+    if not same_file.any() and not same_path.any():
+        return np.zeros(len(flows), dtype=np.bool_)
     locked = calls.locked(run, m)
-    locks = set(zip(code[locked["who"].to_numpy()].tolist(), locked["file"].tolist(), strict=True))
-    wrote = m.bursts[(m.bursts["dir"] == WRITE).to_numpy()] if locks else m.bursts[:0]
-    shared = (
-        set(zip(code[wrote["who"].to_numpy()].tolist(), (identity[at] for at in wrote["file"]), strict=True)) & locks
-    )
-    ends = zip(flows["producer"].tolist(), flows["consumer"].tolist(), flows["file"].tolist(), strict=True)
-    return np.array([{(a, identity[at]), (b, identity[at])} <= shared for a, b, at in ends], dtype=np.bool_)
+    locker = code[locked["who"].to_numpy(dtype=np.int64)]
+    turns = same_file & _both(ends, identity[at], locker, pd.Index(names).get_indexer(locked["file"]))
+    left = np.flatnonzero((same_file | same_path) & ~turns & (ends[0] != ends[1]))
+    if not len(left):
+        return turns
+    locks = _locks_of(run, order, np.isin(code, np.concatenate([of[left] for of in ends])))
+    process = order.lives.process[m.bursts["who"].to_numpy()]
+    times = [m.bursts[name].to_numpy() for name in ("first_ns", "last_ns")]
+    held: dict[tuple[int, int, bool], frozenset[Hold]] = {}
+    for row in left.tolist() if locks.holds else ():
+        keys = [(int(of[row]), int(at[row]), way) for of, way in zip(ends, (True, False), strict=True)]
+        for key in keys:
+            if key not in held:
+                mine = (task == key[0]) & (file == key[1]) & (wrote == key[2])
+                held[key] = locks.throughout(process[mine], *(when[mine] for when in times))
+        turns[row] = any(one.meets(other) for one in held[keys[0]] for other in held[keys[1]])
+    return turns
+
+
+def _both(ends: tuple[Ints, Ints], of: Ints, task: Ints, mine: Ints) -> Bools:
+    """Whether what each flow passes through (`of`) is among what each of its ends has (task, mine)."""
+    size = int(max(of.max(initial=0), mine.max(initial=0))) + 1
+    has = task[mine >= 0] * size + mine[mine >= 0]
+    return np.asarray(np.isin(ends[0] * size + of, has) & np.isin(ends[1] * size + of, has), dtype=np.bool_)
+
+
+def _locks_of(run: AnalyzedRun, order: orders.Order, who: Bools) -> Locks:
+    """The locks of some actors; past `MAX_LOCKS` of their calls lock files alone."""
+    counts = order.m.table.counts
+    few = int(counts["calls"][who[counts["who"].to_numpy(dtype=np.int64)]].sum()) <= calls.MAX_LOCKS
+    return locks_of_callers(run, order, who & few)
 
 
 def _manager_streams(m: dataflow.Model, managers: Collection[Process]) -> list[int]:

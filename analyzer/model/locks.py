@@ -35,9 +35,10 @@ import pandas as pd
 
 from tailrace.analyzer.edges.edge_table import WRITE
 from tailrace.analyzer.edges.identities import raw
-from tailrace.analyzer.model.calls import CLOSE, FLOCK, LOCKED, OPEN
+from tailrace.analyzer.edges.run_protocol import AnalyzedRun
+from tailrace.analyzer.model.calls import CLOSE, FLOCK, LOCKED, LOCKS, OPEN, USES, read
 from tailrace.analyzer.model.order import NEVER, Edges, Order, edges_of
-from tailrace.analyzer.util.types import Ints
+from tailrace.analyzer.util.types import Bools, Ints
 
 EXCLUSIVE, RELEASE, OF_DESCRIPTION = 2, 8, 16
 """`flags` of a lock call (docs/trace-format.md)."""
@@ -121,6 +122,17 @@ class Locks:
                     sure[rows[at]] = self._number(frozenset.intersection(*mine))
                     some[rows[at]] = self._number(frozenset.union(*mine))
         return sure, some
+
+    def throughout(self, process: Ints, first_ns: Ints, last_ns: Ints) -> frozenset[Hold]:
+        """The kinds of locks, whoever has them, that were held when each of some accesses began and when it ended:
+        accesses that are summed up may lie in several holds."""
+        if not self.holds or not len(process):
+            return frozenset()
+        at = np.concatenate((self.held(process, first_ns, first_ns)[0], self.held(process, last_ns, last_ns)[0]))
+        return frozenset.intersection(*(self._whoevers(number) for number in np.unique(at).tolist()))
+
+    def _whoevers(self, number: int) -> frozenset[Hold]:
+        return frozenset(replace(self.kinds[kind], process=-1) for kind in self.sets[number])
 
     def keep_apart(self, one: int, other: int) -> bool:
         """Whether two sets have a lock in common that only one of two accesses can have at a time."""
@@ -223,6 +235,16 @@ class Locks:
                     sets.append(held)
             self._timelines[process] = (times, sets)
         return self._timelines[process]
+
+
+def of_callers(run: AnalyzedRun | None, order: Order, who: Bools) -> Locks:
+    """The holds by the calls on locks of some actors, and by names. Reads the events of those that call any."""
+    functions, lockers = order.m.table.functions, np.zeros(len(who), dtype=np.bool_)
+    lockers[functions["who"][functions["name"].isin(LOCKS).to_numpy()].to_numpy(dtype=np.int64)] = True
+    lockers &= who
+    if run is None or not lockers.any():
+        return Locks(order, pd.DataFrame(columns=[*USES]))
+    return Locks(order, read(run, order.m, lockers, np.empty(0, dtype=np.int64)).uses)
 
 
 def _capped(holds: list[Hold]) -> list[Hold]:
@@ -366,17 +388,19 @@ def _renewed(holds: list[Hold], uses: pd.DataFrame) -> dict[str, str]:
 
 
 def _of_names(order: Order) -> Iterator[Hold]:
-    """The holds of names that several processes made that must not exist, or took away, and that went again."""
+    """The holds of names that several tasks or processes made that must not exist, or took away, and that went
+    again."""
     facts = order.m.table.facts
     facts = facts[facts["what"].isin(("new", "link", "unlink", "rename")).to_numpy(dtype=np.bool_)]
     facts = facts.sort_values("first_ns", kind="stable")
     names = order.m.table.files["file"].to_numpy()
-    process = order.lives.process[facts["who"].to_numpy(dtype=np.int64)].tolist()
+    actors = facts["who"].to_numpy(dtype=np.int64)
+    process = order.lives.process
     places = [str(names[file]).rsplit(":", 2)[0] if file >= 0 else "" for file in facts["file"].tolist()]
     columns = (facts[name].tolist() for name in ("what", "path", "path2", "first_ns", "last_ns"))
     came: dict[Key, list[tuple[int, int]]] = {}
     went: dict[Key, list[int]] = {}
-    for one, place, what, path, path2, first, last in zip(process, places, *columns, strict=True):
+    for one, place, what, path, path2, first, last in zip(actors.tolist(), places, *columns, strict=True):
         name, away = (place, path2 or path), f"{place} away"
         if what in ("new", "link"):
             came.setdefault(name, []).append((last, one))
@@ -391,7 +415,8 @@ def _of_names(order: Order) -> Iterator[Hold]:
         for since, one in made if len({one for _, one in made}) > 1 else ():
             at = bisect_right(ends, since)
             if at < len(ends):
-                yield Hold(("name", ":".join(key)), 0, 1, True, _alive(order, one, ends[at]), since, ends[at])
+                holder = _alive(order, int(process[one]), ends[at])
+                yield Hold(("name", ":".join(key)), 0, 1, True, holder, since, ends[at])
 
 
 def _alive(order: Order, process: int, when: int) -> int:

@@ -59,8 +59,8 @@ class TestStreams:
         for i in range(10):
             write = {"at_ms": 10 * i + (1 if slow_reader else 9), "dur": (9 if slow_reader else 1) * MS}
             read = {"at_ms": 10 * i + (9.5 if slow_reader else 1.5), "dur": (1 if slow_reader else 9) * MS}
-            story.write("pipe:[7]", None, 10, ftype="fifo", task="w", stage="w", **write)
-            story.read("pipe:[7]", None, 10, ftype="fifo", task="r", stage="r", **read)
+            story.write("pipe:[7]", None, 10, ftype="fifo", task="w", stage="w", pid=1, **write)
+            story.read("pipe:[7]", None, 10, ftype="fifo", task="r", stage="r", pid=2, **read)
         return story
 
     @pytest.mark.parametrize(("slow_reader", "holder"), [(True, "r"), (False, "w")])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 import pandas as pd
 import pytest
 
 from support.flowcase import Story
-from tailrace.analyzer.model import declared_vs_observed
+from tailrace.analyzer.model import dataflow, declared_vs_observed
 from tailrace.analyzer.model import order as orders
 
 MAIN, COPY = 50, 60
@@ -76,6 +79,20 @@ def test_manager_messages_over_streams_are_no_data(pipe: str, other: str, ftype:
         story.write("/copy", pid=COPY)
         story.read("/copy", task="use")
         assert status(story, managers)[0] == expected
+
+
+@pytest.mark.parametrize(("reader", "expected"), [(MAIN, []), (COPY, [("make", "use", "undeclared", "none")])])
+def test_a_wake_up_inside_a_worker_is_no_dependency(reader: int, expected: list[tuple[str, ...]]) -> None:
+    """One process runs both tasks, and a thread of it hears of them on a socket pair."""
+    story = Story()
+    for at_ms in (1, 5):
+        story.write("unix:[5]->[6]", None, 1, ftype="sock", file="n1:0:8:5:", pid=MAIN, task="make", at_ms=at_ms)
+        story.read("unix:[6]->[5]", None, 1, ftype="sock", file="n1:0:8:6:", pid=reader, task="use", at_ms=at_ms + 1)
+    tasks = pd.DataFrame({"workflow": "w", "stage": "s", "task": task, "parent": None} for task in ("make", "use"))
+    run = story.run(declared_tasks=tasks)
+    table = declared_vs_observed.compare_declared(run)
+    assert list(table[["producer", "consumer", "status", "order"]].itertuples(index=False, name=None)) == expected
+    assert len(orders.of_run(run, dataflow.model(run)).handovers()) == 2 * len(expected)
 
 
 def test_a_file_passed_on_by_the_manager_is_data() -> None:
@@ -199,3 +216,68 @@ def test_a_chain_of_tasks_in_tasks_has_an_end() -> None:
     assert max(map(len, inner.values())) == 255
     ring = {("w", "1"): ("w", "2"), ("w", "2"): ("w", "1")}
     assert orders.line_of(("w", "1"), ring) == [("w", "1"), ("w", "2")]
+
+
+class TestTurns:
+    """`make` and `use` each read a table, and write it anew, from 10 and 50 ms on."""
+
+    LOCK = "/table.lock"
+
+    def locked(self, story: Story, how: str, taken_ms: float, released_ms: float, **where: Any) -> None:
+        """Takes a lock, and releases it."""
+        if how == "directory":
+            story.event("mkdir", self.LOCK, at_ms=taken_ms, **where)
+            story.event("rmdir", self.LOCK, at_ms=released_ms, **where)
+        elif how == "O_EXCL":
+            story.event("openat", self.LOCK, flags=os.O_CREAT | os.O_EXCL | os.O_WRONLY, fd=3, at_ms=taken_ms, **where)
+            story.event("unlink", self.LOCK, at_ms=released_ms, **where)
+        elif how == "link":
+            own = f"{self.LOCK}.{where['pid']}"
+            story.event("link", own, path2=self.LOCK, file2=story.identity(own), at_ms=taken_ms, **where)
+            story.event("unlink", self.LOCK, file=story.identity(own), at_ms=released_ms, **where)
+        elif how == "flock":
+            story.event("flock", self.LOCK, flags=2, at_ms=taken_ms, **where)
+            story.event("flock", self.LOCK, flags=8, at_ms=released_ms, **where)
+
+    def update(self, story: Story, replaces: bool, at_ms: float, **where: Any) -> None:
+        """Reads the table, and writes it."""
+        story.read("/table", 0, 100, at_ms=at_ms, **where)
+        story.write("/table.new" if replaces else "/table", 0, 100, at_ms=at_ms + 5, **where)
+        if replaces:
+            story.rename("/table.new", "/table", at_ms=at_ms + 6, **where)
+
+    def statuses(
+        self, how: str, replaces: bool = True, late_ms: float = 0, pids: tuple[int, int] = (1, 2)
+    ) -> list[str]:
+        """late_ms: after its first access `use` takes the lock."""
+        story = Story()
+        for number, (task, pid) in enumerate(zip(("make", "use"), pids, strict=True)):
+            begin = 10 + 40 * number
+            where: dict[str, Any] = {"task": task, "pid": pid}
+            self.locked(story, how, begin - 1 + number * late_ms, begin + 10, **where)
+            self.update(story, replaces, begin, **where)
+        tasks = pd.DataFrame({"workflow": "w", "stage": "s", "task": task, "parent": None} for task in ("make", "use"))
+        table = declared_vs_observed.compare_declared(story.run(declared_tasks=tasks))
+        return [str(status) for status in table["status"]]
+
+    @pytest.mark.parametrize("replaces", [True, False])
+    @pytest.mark.parametrize("how", ["directory", "O_EXCL", "link", "flock"])
+    def test_what_passes_under_one_lock_is_no_dependency(self, how: str, replaces: bool) -> None:
+        """Either of the two may come first, whatever the lock is made of."""
+        assert self.statuses(how, replaces) == []
+        assert self.statuses("none", replaces) == ["undeclared"]
+        assert self.statuses(how, replaces, late_ms=3) == ["undeclared"], "the table was read before"
+
+    @pytest.mark.parametrize("how", ["directory", "O_EXCL", "link", "flock"])
+    def test_one_worker_takes_the_lock_for_both_tasks(self, how: str) -> None:
+        assert self.statuses(how, pids=(1, 1)) == []
+
+    def test_who_only_reads_under_the_lock_depends_on_the_writer(self) -> None:
+        story = Story()
+        for number, task in enumerate(("make", "use")):
+            where: dict[str, Any] = {"task": task, "pid": number + 1}
+            self.locked(story, "directory", 10 + 40 * number, 20 + 40 * number, **where)
+            (story.read if number else story.write)("/table", 0, 100, at_ms=15 + 40 * number, **where)
+        tasks = pd.DataFrame({"workflow": "w", "stage": "s", "task": task, "parent": None} for task in ("make", "use"))
+        table = declared_vs_observed.compare_declared(story.run(declared_tasks=tasks))
+        assert table["status"].tolist() == ["undeclared"]

@@ -412,7 +412,52 @@ class TestHealthy:
         assert told(run, "critical path I/O").doubts == []
 
 
+class TestEarlyReads:
+    """`make` writes ten pieces of 4 KiB in order, and `use` reads from 35 ms on."""
+
+    @staticmethod
+    def run(pieces: int = 3, head_last: bool = False, end: bool = True, **values: Any) -> FakeRun:
+        """pieces: how many `use` reads; head_last: at last `make` writes the first piece again; end: `use` finds the
+        end of the file."""
+        story, at = Story(), [*range(10), *([0] if head_last else ())]
+        makes: dict[str, Any] = {"task": "make", "stage": "m", "pid": 1}
+        uses: dict[str, Any] = {"task": "use", "stage": "u", "pid": 2}
+        for number, piece in enumerate(at):
+            story.write("/f", piece << 12, 4096, at_ms=10 * number + 1, **makes)
+        for piece in range(pieces):
+            story.read("/f", piece << 12, 4096, at_ms=35 + piece, **uses)
+        if end:
+            story.event("read", "/f", dir="r", offset=pieces << 12, size=0, count=4096, at_ms=39, **uses)
+        return story.run(**values)
+
+    def test_a_dependency_that_cost_the_reader_bytes_is_told_once(self) -> None:
+        """Whether it found the end, or took the size from the file's attributes."""
+        tables = declared(("a", "make", "future"), ("b", "use", "future"))
+        early = "use read the first 12.0 KiB of 40.0 KiB of /f while make still wrote it"
+        for end in (True, False):
+            run = self.run(end=end, **tables)
+            found = told(run, "undeclared dependency")
+            assert found.title == f"{early}, but no dependency is declared and nothing orders them"
+            assert "missing from the reader's result" in found.advice
+            assert not {"read before write", "read during write"} & set(kinds(run))
+
+    def test_who_reads_all_or_a_file_that_changes_elsewhere_misses_nothing_known(self) -> None:
+        tables = declared(("a", "make", "future"), ("b", "use", "future"))
+        for run in (
+            self.run(head_last=True, end=False, **tables),
+            self.run(4, end=False, **declared(("make", "use", "file"))),
+        ):
+            assert not any("still wrote it" in one.title for one in insights(run).findings())
+
+
 class TestWaits:
+    @pytest.mark.parametrize(("how", "lock"), [("fcntl", "db"), ("tries", "db"), ("lock file", "db.lock")])
+    def test_the_verdict_names_the_lock_that_was_waited_for(self, how: str, lock: str) -> None:
+        """However the wait looks: in a call, or asleep between two tries."""
+        text = insights(stories.lock_contention(how)).verdict.text
+        assert text.startswith(f"Waiting for the lock {lock} bounds it: 7")
+        assert "Sleeping" not in text
+
     @pytest.mark.parametrize("how", ["fcntl", "tries", "lock file"])
     def test_a_lock_has_its_holder_however_it_is_waited_for(self, how: str) -> None:
         found = told(stories.lock_contention(how), "lock contention")
@@ -613,7 +658,9 @@ class TestGrowingFiles:
 
     def test_who_finds_the_end_of_what_goes_on_growing_is_told(self) -> None:
         found = told(self.run(), "read before write")
-        assert found.title == "use read /data before grow wrote 3.02 KiB there, and nothing orders the two"
+        assert found.title == (
+            "use read the first 1000 B of 4.00 KiB of /data while grow still wrote it, and nothing orders the two"
+        )
 
     @pytest.mark.parametrize("how", [{"more": False}, {"follows": True}, {"short": False}])
     def test_who_reads_all_or_no_more_than_it_wants_is_not(self, how: dict[str, bool]) -> None:

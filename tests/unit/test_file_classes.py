@@ -202,3 +202,22 @@ class TestClasses:
         story = Story()
         story.read("pipe:[5]", None, ftype="fifo")
         assert set(self.classes(story).values()) == {"stream"}
+
+    @pytest.mark.parametrize(("reader", "wanted"), [(1, "system"), (2, "stream")])
+    @pytest.mark.parametrize(
+        ("sent", "got", "ftype"),
+        [
+            ("pipe:[7]", "pipe:[7]", "fifo"),
+            ("unix:[5]->[6]", "unix:[6]->[5]", "sock"),
+            ("tcp:127.0.0.1:4->127.0.0.1:5", "tcp:127.0.0.1:5->127.0.0.1:4", "sock"),
+        ],
+    )
+    def test_what_one_process_sends_itself_wakes_its_threads(
+        self, reader: int, wanted: str, sent: str, got: str, ftype: str
+    ) -> None:
+        """Whichever tasks they serve; a child that reads is another process."""
+        story = Story()
+        ends = [f"n1:0:8:{ino if ftype == 'sock' else 7}:" for ino in (5, 6)]
+        story.write(sent, None, 1, ftype=ftype, file=ends[0], pid=1, task="a")
+        story.read(got, None, 1, ftype=ftype, file=ends[1], pid=reader, task="b")
+        assert set(self.classes(story).values()) == {wanted}

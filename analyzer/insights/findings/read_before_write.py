@@ -26,7 +26,8 @@ RULE = Rule(
     definition=(
         "A task had read bytes of a file, or found the end of one that another task wrote, before that other task wrote"
         " them or cut them off, and nothing orders the two. With another schedule the read would have returned other"
-        " bytes."
+        " bytes. Of a task that read the first bytes of a file that another one wrote in order, it says of how many;"
+        " where a manager declared the tasks, that is an undeclared dependency."
     ),
     advice="Declare which of the two comes first, or give the two states of the file different names.",
     source=_races.SOURCE,

@@ -22,7 +22,8 @@ RULE = Rule(
     definition=(
         "A task read what another task wrote. No declared dependency, direct or over other tasks, puts the writer"
         " first, the submitting program did not wait for it, and the reader was submitted before the writer was"
-        " over: in this run the order was right by chance. Tasks of a run that declares nothing are not reported."
+        " over: in this run the order was right by chance; or the reader was over before the writer's last write, and"
+        " what came later is missing from its result. Tasks of a run that declares nothing are not reported."
     ),
     advice="Declare the dependency: with another schedule the consumer starts before its data exists.",
     source=_undeclared.SOURCE,
