@@ -172,21 +172,28 @@ def processors(inputs: Inputs) -> Processors:
 
 
 def _count(inputs: Inputs) -> int:
+    of_host = by_host(inputs)
+    return sum(of_host.values()) if len(of_host) == inputs.m.who["host"].nunique() else 0
+
+
+def by_host(inputs: Inputs) -> dict[str, int]:
+    """How many processors of each host the run could use: those that at least one of its processes could run on, as a
+    manager may bind each task to others."""
     table = inputs.m.processes
     if "cpus" not in table:
-        return 0
-    most: dict[str, int] = {}
+        return {}
+    found: dict[str, set[int]] = {}
     for host, text in table[["host", "cpus"]].dropna().drop_duplicates().itertuples(index=False):
-        most[str(host)] = max(most.get(str(host), 0), listed(str(text)))
-    return sum(most.values()) if len(most) == inputs.m.who["host"].nunique() else 0
+        found.setdefault(str(host), set()).update(listed(str(text)))
+    return {host: len(numbers) for host, numbers in found.items()}
 
 
-def listed(text: str) -> int:
-    """How many numbers a list like "0-3,8" has; 0 for no such list."""
-    count = 0
+def listed(text: str) -> set[int]:
+    """The numbers of a list like "0-3,8"; none for no such list."""
+    numbers: set[int] = set()
     for part in text.split(","):
         low, _, high = part.partition("-")
         if not (low.isdecimal() and (high or low).isdecimal()):
-            return 0
-        count += max(int(high or low) - int(low) + 1, 0)
-    return count
+            return set()
+        numbers.update(range(int(low), int(high or low) + 1))
+    return numbers

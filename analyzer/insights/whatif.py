@@ -44,9 +44,8 @@ import pandas as pd
 
 from tailrace.analyzer.edges import name_table
 from tailrace.analyzer.edges.file_names import FileNames
-from tailrace.analyzer.insights import critical
+from tailrace.analyzer.insights import critical, processors
 from tailrace.analyzer.insights.inputs import Inputs
-from tailrace.analyzer.insights.processors import listed
 from tailrace.analyzer.insights.replay import Play
 from tailrace.analyzer.insights.replay_scene import Change, Scene, at_a_time
 from tailrace.analyzer.model import time_model
@@ -408,10 +407,8 @@ def _idle_workers(scene: Scene, asked: _Question) -> None:
 
 
 def _processors(inputs: Inputs) -> int:
-    """How many processors the processes could run on, at most; 0: unknown."""
-    if "cpus" not in inputs.m.processes:
-        return 0
-    return max((listed(str(text)) for text in inputs.m.processes["cpus"].dropna().unique()), default=0)
+    """How many processors of a host the run could use, at most; 0: unknown."""
+    return max(processors.by_host(inputs).values(), default=0)
 
 
 # --- what findings ask -----------------------------------------------------------------------------------------------

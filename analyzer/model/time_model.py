@@ -20,9 +20,10 @@ not when. So time outside of calls is divided by these sums: a thread that was o
 processor for 1 s of them computed for a third of each such span.
 
 A group is in one state at a time, the first of `STATES` that one of its processes is in: `gen | wc` computes while gen
-does. So is a process of its threads, but that `elsewhere` comes last: a thread that is parked holds up nobody. Threads
-that recorded nothing are in their process's account alone: what they computed is time of the threads that waited for
-them meanwhile, or were blocked elsewhere.
+does. Pipes and sockets whose other ends are all in the group come last but for `child`: while gen waits for its own
+threads, so does `gen | wc`. So is a process of its threads, but that `elsewhere` comes last: a thread that is parked
+holds up nobody. Threads that recorded nothing are in their process's account alone: what they computed, or were ready
+for, is time of the threads that waited for them meanwhile, or were blocked elsewhere.
 
 Invariants: the parts of a group add up to the time in which one of its threads lived (1 ns a span for rounding), and
 are never negative. Nothing is told of the processor time of threads that worked for several tasks, unless they counted
@@ -54,6 +55,8 @@ from tailrace.analyzer.util.types import Bools, Floats, Ints
 COMPUTING, UNKNOWN, READY, ELSEWHERE = "computing", "unknown", "ready", "elsewhere"
 _DATA = len(edge_table.FILES)
 _INNER = edge_table.PIPE
+_END_TYPES = {edge_table.SOCKET: ("sock",), edge_table.PIPE: ("fifo",)}
+"""The types of the files that the calls of a kind wait for other ends of."""
 STATES = (
     *edge_table.KINDS[:_DATA],
     *(COMPUTING, UNKNOWN, READY),
@@ -98,13 +101,14 @@ class Accounts(NamedTuple):
 
 
 class _Shares(NamedTuple):
-    """As `ThreadShares` (core/native/time_states.h)."""
+    """As `ThreadShares` (core/native/time_states.h), without what depends on the groups."""
 
     known: Floats
     ready: Floats
     elsewhere: Floats
     ready_in_call: Floats
     computed_beside: Floats
+    ready_beside: Floats
 
 
 class TimeModel:
@@ -138,10 +142,10 @@ class TimeModel:
             group: of each actor (row of `m.who`), -1: in none.
             groups: how many there are at least.
         """
-        kinds = (len(edge_table.KINDS), _DATA, _INNER, edge_table.THREAD)
+        kinds = (len(edge_table.KINDS), _DATA, edge_table.SOCKET, _INNER, edge_table.THREAD)
         owners = (group[self._who], self._process[self._who])
         calls = self._m.table.thread_calls
-        rows = Intervals(*_native.time_states(owners, [*self._shares], self.life, calls, kinds))
+        rows = Intervals(*_native.time_states(owners, [*self._shares, *self._within(group)], self.life, calls, kinds))
         order = np.argsort(rows.group, kind="stable")
         return Spans(Intervals(*(column[order] for column in rows)), max(int(group.max(initial=-1)) + 1, groups))
 
@@ -149,7 +153,7 @@ class TimeModel:
         """ns that the threads of each group 0 .. size - 1 were on a processor, -1 where of much of their lives no
         account tells."""
         of = group[self._who]
-        run = self.accounts.run_ns + self._silent
+        run = self.accounts.run_ns + self._silent.run_ns
         told, mine = np.isfinite(run) & (of >= 0), of >= 0
         lived = np.bincount(of[mine], self._lived[mine], size)
         untold = lived - np.bincount(of[told], self._lived[told], size)
@@ -175,16 +179,49 @@ class TimeModel:
         starved = np.minimum(ready * _share(free, run), outside - free)
         ready_in_call = np.minimum(ready - starved, data - in_call)
         starved = np.minimum(ready - ready_in_call, outside - free)
-        others = self._silent + run - free - in_call
-        beside = np.minimum(others, self._calls[:, edge_table.THREAD])
+        joining: Floats = self._calls[:, edge_table.THREAD]
+        others = self._silent.run_ns + run - free - in_call
+        beside = np.minimum(others, joining)
+        ready_beside = np.minimum(self._silent.ready_ns, joining - beside)
         computed = np.minimum(free + others - beside, outside - starved)
+        starved = np.minimum(starved + self._silent.ready_ns - ready_beside, outside - computed)
         return _Shares(
             known=known.astype(np.float64),
             ready=_share(starved, outside),
             elsewhere=_share(outside - computed - starved, outside),
             ready_in_call=_share(ready_in_call, data),
-            computed_beside=_share(beside, self._calls[:, edge_table.THREAD]),
+            computed_beside=_share(beside, joining),
+            ready_beside=_share(ready_beside, joining),
         )
+
+    def _within(self, group: Ints) -> list[Floats]:
+        """Of each thread row's time in calls on sockets, and on pipes: what was on those whose other ends are all in
+        its own group, by the times of its actor's accesses. A stream without another end in the trace is none."""
+        streams = self._streams
+        who, mine = streams["who"].to_numpy(), group[streams["who"].to_numpy()]
+        end = streams["file"].to_numpy() * 2 + streams["dir"].to_numpy()
+        size = int(end.max(initial=-1)) // 2 * 2 + 2
+        low, high = grouping.least(end, mine, size, len(group)), grouping.most(end, mine, size, -1)
+        other = end ^ 1
+        within = (low[other] == mine) & (high[other] == mine)
+        ns, shares = streams["ns"].to_numpy(), []
+        for kind in _END_TYPES:
+            of_kind = (streams["kind"] == kind).to_numpy()
+            inside, whole = (grouping.sums(who, np.where(of, ns, 0), len(group)) for of in (of_kind & within, of_kind))
+            shares.append(_share(inside, whole)[self._who])
+        return shares
+
+    @cached_property
+    def _streams(self) -> pd.DataFrame:
+        """Of each burst on a pipe or socket: who, file, dir, the kind of its calls, ns in them (1 more: none is 0)."""
+        table = self._m.table
+        ftype = table.files["ftype"].to_numpy()[table.bursts["file"].to_numpy(dtype=np.int64)]
+        kind = np.full(len(ftype), -1, dtype=np.int64)
+        for number, types in _END_TYPES.items():
+            kind[np.isin(ftype.astype(str), types)] = number
+        ns = intervals.length(table.times, len(ftype)) + 1
+        found = table.bursts[["who", "file", "dir"]].astype(np.int64).assign(kind=kind, ns=ns)
+        return grouping.frame({name: column.to_numpy()[kind >= 0] for name, column in found.items()})
 
     @cached_property
     def _system(self) -> Floats:
@@ -194,18 +231,20 @@ class TimeModel:
         return np.asarray(share[self._process[self._who]])
 
     @cached_property
-    def _silent(self) -> Floats:
-        """What threads that recorded nothing were on a processor, where all others have accounts of their own: divided
-        among the process's rows by the time in which they waited for threads."""
+    def _silent(self) -> Accounts:
+        """What threads that recorded nothing were on a processor and ready, where all others have accounts of their
+        own: divided among the process's rows by the time in which they waited for threads."""
         process, size = self._process[self._who], len(self._of_process.run_ns)
-        run = np.nan_to_num(self.accounts.run_ns)
-        rest = np.nan_to_num(self._of_process.run_ns) - np.bincount(process, run, size)
         weight = self._calls[:, edge_table.THREAD] + 1.0
-        whole = np.bincount(process, weight, size)
-        rest[process[~self._own]] = 0.0
+        weight /= np.bincount(process, weight, size)[process]
+        rests = []
+        for ns, whole, own in zip(self.accounts, self._of_process, self._own, strict=True):
+            rest = np.nan_to_num(whole) - np.bincount(process, np.nan_to_num(ns), size)
+            rest[process[~own]] = 0.0
+            rests.append(np.maximum(rest, 0.0))
         # As much as reading the accounts takes is nothing.
-        rest[rest < _READING * np.nan_to_num(self._of_process.run_ns)] = 0.0
-        return np.maximum(rest, 0.0)[process] * weight / np.maximum(whole, 1.0)[process]
+        none = rests[0] < _READING * np.nan_to_num(self._of_process.run_ns)
+        return Accounts(*(np.where(none, 0.0, rest)[process] * weight for rest in rests))
 
 
 class Spans:
@@ -266,7 +305,7 @@ def _frame(values: Ints) -> pd.DataFrame:
     return grouping.frame({name: values[:, at] for at, name in enumerate(STATES)})
 
 
-def _share(part: Floats, of: Floats) -> Floats:
+def _share(part: Floats | Ints, of: Floats | Ints) -> Floats:
     return np.divide(part, of, out=np.zeros(len(of)), where=of > 0)
 
 
@@ -297,10 +336,10 @@ def _process_accounts(told: Mapping[str, Floats]) -> Accounts:
 
 def _accounts(
     m: Model, process: Ints, of_process: Accounts, life: Intervals, outside: Floats
-) -> tuple[Accounts, Bools]:
+) -> tuple[Accounts, tuple[Bools, ...]]:
     """Of each thread row, by the narrowest account that there is: of the times in which it was in the context, of the
     thread, of the process. The latter's rest is divided among the rows without one by their time outside of calls. And
-    whether the row has one of its own."""
+    whether the row has them of its own."""
     threads = m.table.threads
     column = {name: threads[name].to_numpy(dtype=np.float64) for name in edge_table.ACCOUNT}
     thread = grouping.numbered(grouping.pack(process, threads["tid"].to_numpy()))[0]
@@ -316,7 +355,7 @@ def _accounts(
         row = _divided(row, thread, np.where(total >= 0, total, np.nan), outside, between_contexts, task)
         own.append(np.isfinite(row))
         found.append(_divided(row, process, whole[process], outside, between, task))
-    return Accounts(*found), own[0]
+    return Accounts(*found), tuple(own)
 
 
 def _between(life: Intervals, group: Ints) -> Floats:

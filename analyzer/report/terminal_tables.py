@@ -193,27 +193,26 @@ def stage_name(data: JsonObject, position: int, other: str) -> str:
 
 
 def _flows(data: JsonObject, names: Names, width: int) -> Table | None:
-    """Flows between stages, the largest first; what untagged processes pass among themselves is one row."""
+    """Flows between stages, the largest first; then what concerns no stage, but untagged processes alone."""
     flows = sorted(data["flows"], key=lambda flow: -flow["bytes"])
-    between, among = _split(flows, lambda flow: _among_untagged(data, flow))
+    between, others = _split(flows, lambda flow: _of_untagged(data, flow))
     if not flows:
         return None
     shown = between[: SHOWN["flows"]]
     head = "Dataflow" + first_of(len(shown), len(between))
     kinds = ((head, "name"), ("to", "name"), ("bytes", "number"), ("files", "number"), ("largest", "name"))
     table = Table(kinds, names)
-    for flow in shown:
+    for flow in [*shown, *others]:
         before = "(before the run, or another host)" if flow["undecided_bytes"] else "(before the run)"
         ends = stage_name(data, flow["source"], before), stage_name(data, flow["target"], summary.RESULT)
-        largest = visible(names.relative(flow["largest"][0]["path"])) if flow["largest"] else ""
-        table.rows.append((*map(visible, ends), bytes_text(flow["bytes"]), str(flow["files"]), largest))
-    if among:
-        moved, files = (sum(flow[key] for flow in among) for key in ("bytes", "files"))
-        table.rows.append((UNTAGGED, "(among themselves)", bytes_text(moved), str(files), ""))
+        among = ends == (UNTAGGED, UNTAGGED)
+        largest = visible(names.relative(flow["largest"][0]["path"])) if flow["largest"] and not among else ""
+        named = (UNTAGGED, "(among themselves)") if among else tuple(map(visible, ends))
+        table.rows.append((*named, bytes_text(flow["bytes"]), str(flow["files"]), largest))
     return table
 
 
-def _among_untagged(data: JsonObject, flow: JsonObject) -> bool:
+def _of_untagged(data: JsonObject, flow: JsonObject) -> bool:
     """Whether a flow has no stage at either end: the workflow manager's own."""
     ends = {stage_name(data, flow[end], "") for end in ("source", "target")}
     return UNTAGGED in ends and ends <= {UNTAGGED, ""}

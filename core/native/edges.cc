@@ -155,21 +155,22 @@ nb::tuple unite(const std::vector<IntervalArrays> &parts, size_t limit) {
 // shares: the columns of ThreadShares, by thread.
 nb::tuple states_of(const std::tuple<Codes, Codes> &owners, const std::vector<Array<double>> &shares,
                     const IntervalArrays &lives, const IntervalArrays &calls,
-                    const std::tuple<int64_t, int64_t, int64_t, int64_t> &kind_row) {
+                    const std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t> &kind_row) {
   const auto &[group, process] = owners;
   const size_t threads = group.shape(0);
-  const auto [count, data, inner, of_threads] = kind_row;
-  if (data < 0 || inner < data || of_threads < inner || count <= of_threads || count > 64) {
+  const auto [count, data, sockets, pipes, of_threads] = kind_row;
+  if (data < 0 || sockets < data || pipes <= sockets || of_threads <= pipes || count <= of_threads || count > 64) {
     refuse("no such kinds of calls");
   }
-  if (shares.size() != 5) refuse("a thread has five shares");
+  if (shares.size() != 8) refuse("a thread has eight shares");
   if (process.shape(0) != threads) refuse("groups and processes differ in length");
   for (const Array<double> &column : shares) {
     if (column.shape(0) != threads) refuse("the shares differ in length from the threads");
   }
   std::vector<ThreadShares> of(threads);
   for (size_t i = 0; i < threads; ++i) {
-    of[i] = {shares[0].data()[i], shares[1].data()[i], shares[2].data()[i], shares[3].data()[i], shares[4].data()[i]};
+    const auto share = [&](size_t column) { return shares[column].data()[i]; };
+    of[i] = {share(0), share(1), share(2), share(3), share(4), share(5), share(6), share(7)};
   }
   const IntervalView life = view_of(lives, threads), call = view_of(calls, threads * static_cast<size_t>(count));
   const std::vector<int64_t> groups(group.data(), group.data() + threads);
@@ -177,7 +178,7 @@ nb::tuple states_of(const std::tuple<Codes, Codes> &owners, const std::vector<Ar
   Intervals rows;
   {
     nb::gil_scoped_release unlocked;
-    rows = time_states(groups, of_process, of, life, call, {count, data, inner, of_threads});
+    rows = time_states(groups, of_process, of, life, call, {count, data, sockets, pipes, of_threads});
   }
   return to_tuple(&rows);
 }
@@ -265,9 +266,10 @@ void bind_edges(nb::module_ &m) {
       nb::arg("kinds"),
       "What groups of threads spent their time on (core/native/time_states.h).\n\n"
       "owners: (group, process) of each thread, group -1: in none; shares: float64 arrays known, ready, elsewhere,\n"
-      "ready_in_call and computed_beside, by thread; lives and calls: (group, start, end, weight), unions in the\n"
-      "order of their groups, by thread and by thread * kinds + kind; kinds: (how many, how many on data, from where\n"
-      "on they wait for what may be in the group, the one that waits for threads).\n"
+      "ready_in_call, computed_beside, ready_beside, sockets_within and pipes_within, by thread; lives and calls:\n"
+      "(group, start, end, weight), unions in the order of their groups, by thread and by thread * kinds + kind;\n"
+      "kinds: (how many, how many on data, the one on sockets, the one on pipes, from which on they wait for what may\n"
+      "be in the group, the one that waits for threads).\n"
       "Returns (group, start, end, weight), group * (kinds + 4) + state, by group and time. Raises ValueError on\n"
       "arrays that don't fit together.");
   m.def("bits", &bits, "What names, categories, types and directions can mean to fold_events, as bits by name.");

@@ -95,18 +95,26 @@ class Folder {
         shares_(shares),
         kinds_(static_cast<size_t>(kinds.count)),
         data_(static_cast<size_t>(kinds.data)),
-        inner_(static_cast<size_t>(kinds.inner)),
+        sockets_(static_cast<size_t>(kinds.sockets)),
+        pipes_(static_cast<size_t>(kinds.pipes)),
         threads_(static_cast<size_t>(kinds.threads)),
-        of_group_(static_cast<size_t>(kinds.states())),
+        states_(static_cast<size_t>(kinds.states())),
+        of_group_(states_),
         life_(bounds_of(lives, shares.size(), 1)),
         call_(bounds_of(calls, shares.size(), kinds.count)),
         thread_(kinds_ + 1),
-        process_(of_group_.size()),
-        group_(of_group_.size()) {
+        process_(states_ + 2),
+        group_(states_ + 2),
+        spent_(states_) {
     std::iota(of_group_.begin(), of_group_.end(), 0);
-    of_process_ = of_group_;
-    of_process_.erase(of_process_.begin() + static_cast<std::ptrdiff_t>(elsewhere()));
+    for (const size_t state : of_group_) {
+      if (state == elsewhere()) continue;
+      of_process_.push_back(state);
+      if (state == state_of(sockets_)) of_process_.push_back(sockets_within());
+      if (state == state_of(pipes_)) of_process_.push_back(pipes_within());
+    }
     of_process_.push_back(elsewhere());
+    of_group_.insert(of_group_.end() - 1, {sockets_within(), pipes_within()});
   }
 
   // Adds the states of a thread to those of its process.
@@ -138,12 +146,16 @@ class Folder {
     group_.each_span([&](int64_t start, int64_t end, const std::vector<double> &held) {
       int64_t left = minus(end, start);
       const auto length = static_cast<double>(left);
+      std::fill(spent_.begin(), spent_.end(), 0);
       in_order(of_group_, held, [&](size_t state, double part, bool last) {
         const int64_t weight = last ? left : std::min<int64_t>(left, std::llround(length * part));
         left -= weight;
-        const int64_t key = group * static_cast<int64_t>(of_group_.size()) + static_cast<int64_t>(state);
-        if (weight > 0) out->add(key, {start, end, weight});
+        spent_[told(state)] += weight;
       });
+      for (size_t state = 0; state < states_; ++state) {
+        const int64_t key = group * static_cast<int64_t>(states_) + static_cast<int64_t>(state);
+        if (spent_[state] > 0) out->add(key, {start, end, spent_[state]});
+      }
     });
   }
 
@@ -151,8 +163,15 @@ class Folder {
   size_t computing() const { return data_; }
   size_t unknown() const { return data_ + 1; }
   size_t ready() const { return data_ + 2; }
-  size_t elsewhere() const { return inner_ + 3; }
-  size_t state_of(size_t kind) const { return kind < data_ ? kind : kind < inner_ ? kind + 3 : kind + 4; }
+  size_t elsewhere() const { return pipes_ + 3; }
+  size_t state_of(size_t kind) const { return kind < data_ ? kind : kind < pipes_ ? kind + 3 : kind + 4; }
+
+  // Two more, which are told as what they are a part of.
+  size_t sockets_within() const { return states_; }
+  size_t pipes_within() const { return states_ + 1; }
+  size_t told(size_t state) const {
+    return state < states_ ? state : state_of(state == sockets_within() ? sockets_ : pipes_);
+  }
 
   // A thread is in one call at a time, so parts of a span that are in calls of several kinds come one after the other.
   void share_out(Piece piece, const std::vector<double> &held, const ThreadShares &share) {
@@ -167,9 +186,14 @@ class Folder {
       rest -= part;
       const double ready = kind < data_ ? part * share.ready_in_call : 0.0;
       const double beside = kind == threads_ ? part * share.computed_beside : 0.0;
-      starved += ready;
+      const double ready_beside = kind == threads_ ? part * share.ready_beside : 0.0;
+      const double within = part * (kind == sockets_ ? share.sockets_within
+                                    : kind == pipes_ ? share.pipes_within
+                                                     : 0.0);
+      starved += ready + ready_beside;
       computed += beside;
-      put(state_of(kind), part - ready - beside);
+      put(state_of(kind), part - ready - beside - ready_beside - within);
+      if (within > 0.0) put(kind == sockets_ ? sockets_within() : pipes_within(), within);
     }
     if (held[kinds_] <= 0) rest = 0.0;  // a call outside of its thread's life: two clocks
     put(unknown(), rest * (1.0 - share.known));
@@ -181,10 +205,11 @@ class Folder {
 
   const IntervalView &lives_, &calls_;
   const std::vector<ThreadShares> &shares_;
-  const size_t kinds_, data_, inner_, threads_;
+  const size_t kinds_, data_, sockets_, pipes_, threads_, states_;
   std::vector<size_t> of_group_, of_process_;  // the orders of states
   const std::vector<size_t> life_, call_;
   Sweep thread_, process_, group_;
+  std::vector<int64_t> spent_;  // ns of a span by state
 };
 
 }  // namespace

@@ -7,7 +7,9 @@
 //     calls that move or look up data, computing, not known, ready, calls that wait, elsewhere,
 //     calls that wait for what may be in the group
 //
-// So is a process of its threads, but that elsewhere comes last: a thread that is parked for good holds up nobody.
+// A wait on a pipe or a socket whose other ends are in the group comes after all others but the last kind, a parent's wait
+// for its children: what the group does is what is done at the other end. So is a process of its threads, but that elsewhere
+// comes last, a thread that is parked for good holds up nobody, and that a pipe or a socket is one wherever its ends are.
 // Invariants: the states of a group never hold more than the time, and where one of its threads lives all of it.
 #pragma once
 
@@ -25,12 +27,15 @@ struct ThreadShares {
   double elsewhere;        // of the same: blocked
   double ready_in_call;    // of the time in calls that move or look up data: waiting for a processor
   double computed_beside;  // of the time in calls that wait for threads: others, which recorded nothing, computed
+  double ready_beside;     // of the same: they were ready and waited for a processor
+  double sockets_within;   // of the time in calls on sockets: all other ends are in the thread's group
+  double pipes_within;     // the same of pipes
 };
 
-// The kinds of calls, by number: those below `data` move or look up data, those from `inner` on wait for what may be in the
-// group, `threads` is the one of them that waits for threads.
+// The kinds of calls, by number: those below `data` move or look up data, those from `pipes` on wait for what may be in the
+// group: `threads` for threads, the last one for processes.
 struct CallKinds {
-  int64_t count, data, inner, threads;
+  int64_t count, data, sockets, pipes, threads;
 
   int64_t states() const { return count + 4; }
 };

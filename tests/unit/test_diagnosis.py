@@ -551,7 +551,20 @@ class TestTooFewWorkers:
 
 
 def test_processors_are_counted_from_lists_of_the_kernel() -> None:
-    assert [listed(text) for text in ("0-3,8", "0", "", "x")] == [5, 1, 0, 0]
+    assert [listed(text) for text in ("0-3,8", "0", "", "x")] == [{0, 1, 2, 3, 8}, {0}, set(), set()]
+
+
+def test_the_run_could_use_all_processors_that_its_tasks_are_bound_to() -> None:
+    """Each task on one processor of its own, with or without a script that may run on both."""
+    for script in ("0", "0-1"):
+        story = Story()
+        for pid in (1, 2):
+            task(story, f"a{pid}", 0, 100, writes=f"/a{pid}", pid=pid)
+        table = processes((1, 99, "/bin/a"), (2, 99, "/bin/a"), (99, 1, "/bin/sh"), used_ms=95)
+        table["cpus"] = ["0", "1", script]
+        found = insights(story.run(processes=table))
+        assert found.processors.count == 2
+        assert "could use 1" not in found.verdict.text and "The processors bound it" not in found.verdict.text
 
 
 def test_a_tasks_processor_time_is_not_that_of_its_launcher() -> None:

@@ -211,6 +211,18 @@ class TestNames:
         assert "(untagged): parsl 2026.1 and what is outside of its tasks, 3 processes (2 python3, 1 bash)." in text
         assert "(untagged): what has no stage, 3 processes (2 python3, 1 bash)." in " ".join(shown(s.run()).split())
 
+    def test_what_was_there_before_the_run_is_nothing_that_untagged_processes_passed_among_themselves(self) -> None:
+        s = Story()
+        s.write("/a", stage="make", task="m1", pid=1)
+        s.read("/before", 0, 3_000_000, pid=2)
+        s.write("/between", 0, 2000, pid=2)
+        s.read("/between", 0, 2000, pid=3, at_ms=5)
+        s.write("/after", 0, 400, pid=3, at_ms=6)
+        text = shown(s.run())
+        assert re.search(r"\(before the run\) +\(untagged\) +2.86 MiB +1 +\S*before\n", text)
+        assert re.search(r"\(untagged\) +\(among themselves\) +1.95 KiB +1", text)
+        assert re.search(r"\(untagged\) +\(left at the end\) +400 B +1 +\S*after\n", text)
+
     def test_a_tasks_file_in_the_managers_directory_is_the_tasks(self) -> None:
         s = Story()
         s.write("/w/runinfo/000/task_logs/t1.stdout", 0, 100, stage="make", task="t1")

@@ -20,7 +20,7 @@ from tailrace.analyzer.model.time_model import ABSENT, COMPUTING, ELSEWHERE, REA
 from tailrace.analyzer.util import intervals
 
 KINDS = len(edge_table.KINDS)
-NUMBERS = (KINDS, len(edge_table.FILES), edge_table.PIPE, edge_table.THREAD)
+NUMBERS = (KINDS, len(edge_table.FILES), edge_table.SOCKET, edge_table.PIPE, edge_table.THREAD)
 
 
 def accounts(**told: dict[int, float]) -> pd.DataFrame:
@@ -125,6 +125,49 @@ def test_a_task_is_in_the_state_of_its_running_process() -> None:
     assert found[COMPUTING] == pytest.approx(90, abs=0.1) and found[READY] == pytest.approx(10, abs=0.1)
 
 
+PIPE = {"path": "pipe:[5]", "file": "pipe:[5]", "ftype": "fifo", "cat": "PIPE"}
+SOCKETS = [
+    {"path": f"tcp:{name}", "file": f"0:8:{number}", "ftype": "sock", "cat": "SOCKET"}
+    for number, name in enumerate(("1.0.0.1:1->1.0.0.1:2", "1.0.0.1:2->1.0.0.1:1"), 1)
+]
+
+
+@pytest.mark.parametrize(
+    ("call", "state"),
+    [
+        ({"name": "pthread_join", "cat": "WAIT"}, "thread"),
+        ({"name": "nanosleep", "cat": "WAIT"}, "sleep"),
+        ({"name": "sigsuspend", "cat": "WAIT"}, "signal"),
+    ],
+)
+@pytest.mark.parametrize("ends", [(PIPE, PIPE), SOCKETS])
+def test_a_wait_for_the_group_itself_is_what_its_other_end_does(
+    ends: list[dict[str, Any]], call: dict[str, Any], state: str
+) -> None:
+    """gen | wc: gen waits for something for 90 ms; where gen is of another task, wc's wait is on a pipe."""
+    story = Story()
+    where: dict[str, Any] = {"pid": 1, "task": "gen", "stage": "s"}
+    moment(story, 0, **where)
+    story.event(at_ms=5, dur=90 * MS, **call, **where)
+    story.event("write", at_ms=96, dur=MS, dir="w", size=10, **ends[0], **where)
+    moment(story, 100, **where)
+    story.event("read", pid=2, task="wc", stage="s", at_ms=0, dur=100 * MS, dir="r", size=10, **ends[1])
+    used = {"run_ns": {1: 8, 2: 1}, "ready_ns": {1: 0, 2: 0}, "ready_of_ns": {1: 8, 2: 1}}
+    found = parts(story, **used)
+    assert found[state] == pytest.approx(90, abs=0.1) and whole_time(found) == pytest.approx(100, abs=0.01)
+    m = dataflow.model(story.run(processes=accounts(**used)))
+    wc = TimeModel(m).states(np.where(m.who["task"] == "wc", 0, -1)).parts().iloc[0] / MS
+    assert wc["pipe"] + wc["socket"] == pytest.approx(100, abs=0.1)
+
+
+def test_silent_threads_that_wait_for_a_processor_are_ready() -> None:
+    used = {"run_ns": {1: 82}, "ready_ns": {1: 15}, "ready_of_ns": {1: 82}}
+    story = alone(name="pthread_join", cat="WAIT")
+    story.event("thread", pid=1, at_ms=100, cat="PROCESS", dur=0, run_ns=78 * MS, ready_ns=2 * MS)
+    found = parts(story, **used)
+    assert found[READY] == pytest.approx(15, abs=0.2) and found["thread"] == pytest.approx(3, abs=0.2)
+
+
 def test_what_silent_threads_compute_is_no_wait_for_them() -> None:
     found = parts(alone(name="pthread_join", cat="WAIT"), run_ns={1: 95}, ready_ns={1: 0}, ready_of_ns={1: 95})
     assert found[COMPUTING] == pytest.approx(95, abs=0.2), "80 ms outside of the call, 15 of others in it"
@@ -164,7 +207,7 @@ def test_a_thread_that_entered_a_context_has_its_own_account_there() -> None:
 
 
 spans = st.lists(st.tuples(st.integers(0, 200), st.integers(1, 60), st.integers(0, KINDS - 1)), max_size=6)
-shares = st.tuples(st.sampled_from([0.0, 1.0]), *[st.floats(0, 1)] * 4)
+shares = st.tuples(st.sampled_from([0.0, 1.0]), *[st.floats(0, 1)] * 7)
 threads = st.lists(st.tuples(st.integers(-1, 2), st.integers(0, 100), st.integers(0, 150), spans, shares), max_size=6)
 
 
@@ -182,8 +225,8 @@ def test_the_states_of_groups_add_up_to_the_time_in_which_their_threads_lived(
     low, high = np.maximum(at, begin[thread]), np.minimum(at + n, (begin + length)[thread])
     low = np.minimum(low, high)  # calls are in the thread's life
     calls = intervals.union(intervals.make(edge_table.keyed(thread, kind), low, high))
-    told = np.array([row[4] for row in drawn]).reshape(-1, 5).T
-    told[2] = np.minimum(told[2], 1 - told[1])
+    told = np.array([row[4] for row in drawn]).reshape(-1, 8).T
+    told[2], told[5] = np.minimum(told[2], 1 - told[1]), np.minimum(told[5], 1 - told[4])
     found = intervals.Intervals(
         *_native.time_states((group, process), [np.ascontiguousarray(one) for one in told], life, calls, NUMBERS)
     )

@@ -192,13 +192,13 @@ class TestDrop:
         assert found.assumed[0].startswith("without 1 declared dependency over which no data passed")
         assert asked(self.run(), drop="a,b").estimate_ns == found.estimate_ns
 
-    @pytest.mark.parametrize(("cpus", "least_ms"), [("0", 200), ("0-1", 100)])
-    def test_an_order_may_have_kept_workers_idle(self, cpus: str, least_ms: int) -> None:
+    @pytest.mark.parametrize(("cpus", "least_ms"), [(["0"] * 2, 200), (["0-1"] * 2, 100), (["0", "1"], 100)])
+    def test_an_order_may_have_kept_workers_idle(self, cpus: list[str], least_ms: int) -> None:
         """One after the other, as a chain of tasks makes it: on two processors they may run side by side."""
         story = Story()
         for number, name in enumerate("ab"):
             task(story, name, 100 * number, 100 * number + 100, pid=number + 1, reads="/in")
-        ran = processes(*((pid, 99, "/bin/t") for pid in (1, 2)), used_ms=90, cpus=cpus)
+        ran = processes(*((pid, 99, "/bin/t") for pid in (1, 2)), used_ms=90).assign(cpus=cpus)
         found = asked(story.run(processes=ran, **declared_jobs(("a", "b"), a=0.0, b=0.0)), drop="a,b")
         assert found.estimate_ns == 200 * MS
         assert found.low_ns == pytest.approx(least_ms * MS, abs=30 * MS)

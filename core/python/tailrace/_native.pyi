@@ -132,7 +132,7 @@ def time_states(
     shares: Sequence[npt.NDArray[Any]],
     lives: _Intervals,
     calls: _Intervals,
-    kinds: tuple[int, int, int, int],
+    kinds: tuple[int, int, int, int, int],
 ) -> _Intervals: ...
 def bits() -> dict[str, int]: ...
 
