@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges.file_classes import SYSTEM_PATHS
+from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.insights.waits import CONNECT, LOCK, SLEEP, Waits
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.intervals import Cover
@@ -98,7 +99,7 @@ def _longest_look(waits: Waits, task: int, slept: Ints) -> Loop | None:
     for loop in found:
         low, high = int(loop.times[0, 0]), int(loop.times[-1, 1])
         if not _moved(waits, task, low, high):
-            maker, made = _maker(waits, task, loop.path, low, high, loop.absent)
+            maker, made = maker_of(waits.inputs, loop.path, low, high, loop.absent)
             if loop.looks >= TRIES or (loop.absent and not loop.gave_up and maker not in (-1, task)):
                 return replace(loop, maker=maker, made_ns=made)
     return None
@@ -146,9 +147,8 @@ def _moved(waits: Waits, task: int, low: int, high: int) -> bool:
     return bool(((rows["task"] == task) & (rows["first_ns"] < high) & (rows["last_ns"] > low)).any())
 
 
-def _maker(waits: Waits, task: int, path: str, low: int, high: int, absent: bool) -> tuple[int, int]:
-    """The task that made a path, or the last name in it, in a loop, and when; (-1, 0): nobody in the run."""
-    inputs = waits.inputs
+def maker_of(inputs: Inputs, path: str, low: int, high: int, absent: bool) -> tuple[int, int]:
+    """The task that made a path between two times, or the last name in it, and when; (-1, 0): nobody in the run."""
     facts = inputs.m.table.facts
     made = facts["what"].isin(("create", "new", "rename", "link")).to_numpy(dtype=np.bool_)
     made = made & ((facts["last_ns"] > low) & (facts["first_ns"] <= high)).to_numpy()

@@ -227,6 +227,20 @@ def failing_calls(errno: int = 22, calls: int = 100) -> FakeRun:
     return story.run()
 
 
+def spinning(maker: str = "make") -> FakeRun:
+    """A task looks 1,200 times for a file, until another task makes it; or nobody does."""
+    story = Story()
+    use: dict[str, Any] = {"task": "use", "stage": "u", "pid": 2}
+    moment(story, 0, task="make", stage="m", pid=1)
+    for number in range(1200):
+        story.event("stat", "/done", at_ms=number / 10, dur=50_000, errno=2, ret=-1, **use)
+    if maker:
+        story.create("/done", at_ms=119.9, task=maker, stage="m", pid=1)
+    story.event("stat", "/done", at_ms=121, **use)
+    story.write("/out", 0, 100, at_ms=125, **use)
+    return story.run(processes=processes((1, 99, "/bin/make"), (2, 99, "/bin/use")))
+
+
 def small_pipe_writes(size: int = 100, name: str = "write") -> FakeRun:
     """A line at a time; or a page, or on a stream of the C library."""
     story = Story()

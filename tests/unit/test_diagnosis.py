@@ -186,6 +186,13 @@ class TestHealthy:
         assert "polling" in kinds(stories.polling(**how))
         assert not {"polling", "sleep loop"} & set(kinds(stories.polling(maker="", **how)))
 
+    def test_a_loop_that_looks_for_what_another_task_makes_waits_for_it(self) -> None:
+        found = told(stories.spinning(), "failing calls")
+        assert ", until make made it, and took" in found.title and found.advice.startswith(
+            "The loop waits for that file"
+        )
+        assert told(stories.spinning(maker=""), "failing calls").advice.startswith("Look in fewer places")
+
     @pytest.mark.parametrize("how", [{"last": 1}, {"others": 0}, {"program": "grep"}])
     def test_an_exit_code_that_the_shell_saw_or_that_is_an_answer(self, how: dict[str, Any]) -> None:
         assert "failed in a pipeline" not in kinds(stories.failed_in_pipe(**how))

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table, file_classes
+from tailrace.analyzer.insights import polls
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import IO, LEAST, TIME, Match, Rule, Threshold, more, rows_of
 from tailrace.analyzer.insights.findings import _files
@@ -28,6 +29,10 @@ OF_DATA = (
     " `stat -c %o`)."
 )
 OF_NAMES = "Look in fewer places, or list a directory once and look up names in that."
+OF_WAITS = (
+    "The loop waits for that file, and takes a processor meanwhile: declare that the one task depends on the other, or"
+    " start it when the other one is over."
+)
 EXPECTED = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.EINTR, errno.EPIPE, errno.ECONNRESET, errno.EINPROGRESS})
 """How calls end that wait for nothing, or whose other end went: no fault of the call."""
 ANSWERS = frozenset({errno.ENODATA, errno.EOPNOTSUPP})
@@ -62,13 +67,16 @@ def _match(found: Analyses, rows: pd.DataFrame, least: float, is_fault: bool) ->
     task, program = found.inputs.called(int(top["task"])), str(top["program"])
     by = "" if program in task or not program else f" by {program}"
     mine = rows[(rows["task"] == top["task"]) & (rows["name"] == top["name"]) & (rows["errno"] == top["errno"])]
-    where = _where(mine.assign(path=mine["path"].astype(str)).groupby("path")["calls"].sum())
+    counts = mine.assign(path=mine["path"].astype(str)).groupby("path")["calls"].sum()
+    where = _where(counts)
+    maker = -1 if is_fault else _awaited(found, int(top["task"]), int(top["errno"]), counts)
+    until = f", until {found.inputs.called(maker)} made it" if maker >= 0 else ""
     reason = f"{errno.errorcode.get(int(top['errno']), top['errno'])} ({os.strerror(int(top['errno']))})"
     is_direct = is_fault and int(top["errno"]) == errno.EINVAL and bool(mine["direct"].all())
     why = "; the file is open with O_DIRECT, which takes blocks at multiples of their size" if is_direct else ""
     yield Match(
-        title=f"{task}: {int(top['calls']):,} calls of {top['name']}{by} on {where} failed with {reason}, and took"
-        f" {time_text(int(top['cost_ns']))}{why}{more(len(sums))}",
+        title=f"{task}: {int(top['calls']):,} calls of {top['name']}{by} on {where} failed with {reason}{until}, and"
+        f" took {time_text(int(top['cost_ns']))}{why}{more(len(sums))}",
         names={
             "task": found.of_task(int(top["task"])),
             "name": str(top["name"]),
@@ -82,9 +90,19 @@ def _match(found: Analyses, rows: pd.DataFrame, least: float, is_fault: bool) ->
         evidence=rows_of(sums.assign(task=[found.inputs.called(int(one)) for one in sums["task"]])),
         tasks=set(sums["task"].tolist()),
         fault=is_fault,
-        advice=OF_DATA if is_fault else OF_NAMES,
+        advice=OF_DATA if is_fault else OF_WAITS if maker >= 0 else OF_NAMES,
+        change="" if maker < 0 else "waiting without looking",
         where=f"in {task}",
     )
+
+
+def _awaited(found: Analyses, task: int, code: int, counts: pd.Series[int]) -> int:
+    """The task that made the path at which nearly all of a task's look-ups failed since it was not there; -1: none."""
+    if code != errno.ENOENT or counts.max() < MOST * counts.sum():
+        return -1
+    inputs = found.inputs
+    maker, _ = polls.maker_of(inputs, str(counts.idxmax()), inputs.start_ns, inputs.end_ns, absent=True)
+    return maker if maker != task else -1
 
 
 def _left_out(found: Analyses, rows: pd.DataFrame) -> intervals.Intervals:
