@@ -413,7 +413,7 @@ class TestWaits:
     def test_the_verdict_names_the_lock_that_was_waited_for(self, how: str, lock: str) -> None:
         """However the wait looks: in a call, or asleep between two tries."""
         text = insights(stories.lock_contention(how)).verdict.text
-        assert text.startswith(f"Waiting for the lock {lock} bounds it: 7")
+        assert text.startswith(f"Waiting for the lock on {lock} bounds it: 7")
         assert "Sleeping" not in text
 
     @pytest.mark.parametrize("how", ["fcntl", "tries", "lock file"])
