@@ -160,7 +160,7 @@ def _lock_words(found: Analyses, findings: Findings, parts: Mapping[str, int]) -
     top = max(waited, key=lambda path: waited[path])
     if waited[top] < NEARLY_ALL * sum(parts.get(name, 0) for name in LOCK_STATES):
         return {}
-    return dict.fromkeys(LOCK_STATES, f"waiting for the lock {top.rpartition('/')[2]}")
+    return dict.fromkeys(LOCK_STATES, f"waiting for the lock on {top.rpartition('/')[2]}")
 
 
 def words_of(found: Analyses) -> Mapping[str, str]:

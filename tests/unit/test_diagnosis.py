@@ -13,7 +13,7 @@ from rich.console import Console
 from support import diagnosis_stories as stories
 from support.call_stories import jumping_stream, many_flushes, rank_imbalance, stream_buffers
 from support.diagnosis_stories import processes
-from support.finding_cases import critical_io, limited_concurrency
+from support.finding_cases import critical_io, limited_concurrency, undeclared_in_order
 from support.flowcase import MS, T0_NS, FakeRun, Story
 from support.task_stories import declared, moment, task
 from tailrace.analyzer import summary
@@ -457,12 +457,23 @@ class TestEarlyReads:
             assert not any("still wrote it" in one.title for one in insights(run).findings())
 
 
+@pytest.mark.parametrize(("waits", "race"), [(True, False), (False, True), (None, True)])
+def test_a_task_whose_command_waited_for_it_is_not_called_a_race_to_be(waits: bool | None, race: bool) -> None:
+    """`flux run` waits for its job; whose command it was is not in the trace."""
+    run = undeclared_in_order()
+    if waits is not None:
+        run.declared_tasks["submitter"] = [{"host": "n1", "pid": pid, "waits": waits} for pid in (901, 902)]
+    found = told(run, "undeclared, in order this time")
+    assert ("would make it a race" in found.advice) == race
+    assert ("wait for their tasks" in found.advice) != race
+
+
 class TestWaits:
     @pytest.mark.parametrize(("how", "lock"), [("fcntl", "db"), ("tries", "db"), ("lock file", "db.lock")])
     def test_the_verdict_names_the_lock_that_was_waited_for(self, how: str, lock: str) -> None:
         """However the wait looks: in a call, or asleep between two tries."""
         text = insights(stories.lock_contention(how)).verdict.text
-        assert text.startswith(f"Waiting for the lock {lock} bounds it: 7")
+        assert text.startswith(f"Waiting for the lock on {lock} bounds it: 7")
         assert "Sleeping" not in text
 
     @pytest.mark.parametrize("how", ["fcntl", "tries", "lock file"])
