@@ -2,11 +2,12 @@
 
     bursts and times of the edge table -> by (actor, file, direction) -> by stage and direction -> estimates
 
-Reads no events. The sizes of single calls are not in the edge table, so a file is used in small calls where their mean
-is small. The C library makes large calls of small ones on its streams, so what goes forward is in small calls only
-where the actor's calls on streams can't be most of them. The estimate of each table is a time that was spent in calls
-and that other calls would not take; each call of a row is taken to cost the same. `gain_ns` of several rows together
-counts each moment once: what runs at the same time ends at the same time. `*_calls` say when (whatif.py).
+Reads no events. A file is used in small calls where their mean is small, and most of them are: of a file that is read
+a page at a time, the last call has less. The C library makes large calls of small ones on its streams, so what goes
+forward is in small calls only where the actor's calls on streams can't be most of them. The estimate of each table is
+a time that was spent in calls and that other calls would not take: not what moving the bytes takes at least (`saved`);
+of the rest, each call of a row is taken to cost the same. `gain_ns` of several rows together counts each moment once:
+what runs at the same time ends at the same time. `*_calls` say when (whatif.py).
 
 Sources: Bez et al. 2022 (Drishti) for what to look at (small, random, metadata) and for the share of random calls from
 which it speaks; FLOOR_BYTES (a page) in place of its 1 MiB for what is small, since the run's own time decides here.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -28,10 +30,12 @@ from tailrace.analyzer.model import stages
 from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.tabular import Tabular
-from tailrace.analyzer.util.types import Bools, Floats, Ints
+from tailrace.analyzer.util.types import Array, Bools, Floats, Ints
 
 LARGE_BYTES = 1 << 20
 """A call of so many bytes costs little more than the transfer."""
+COPY_RATE = 5
+"""Bytes a ns that a copy within memory moves at most: in calls of any size, bytes take so long at least."""
 LEAST_PLACES = 16
 """Of a file, each as large as a call: in a file of fewer, reading from the front over and over goes backward as often.
 """
@@ -40,6 +44,7 @@ DENSE = 4
 and a page is read whole anyway."""
 LEAST_CALLS = 32
 """Of an actor on a file in a direction: fewer are a header, or a file of settings."""
+Numbers: TypeAlias = "Array | pd.Series[Any] | float"
 _NONE = np.empty(0, dtype=np.int64)
 MOSTLY = 0.2
 """Of the opens, up to which those of other files than software are beside the point."""
@@ -85,7 +90,7 @@ def costs(inputs: Inputs, loads: StartUps) -> Costs:
     """The costs of a run's accesses. loads: its start-ups, whose metadata calls have a finding of their own."""
     uses, times = _uses(inputs)
     dense = uses["span"] <= DENSE * uses["bytes"]
-    small = (uses["mean_bytes"] < FLOOR_BYTES) & np.where(uses["is_random"], dense, ~uses["is_buffered"])
+    small = uses["is_small"] & np.where(uses["is_random"], dense, ~uses["is_buffered"])
     scattered = uses["is_random"] & ~small & (uses["mean_bytes"] < LARGE_BYTES)
     short = np.flatnonzero(inputs.lives.over - inputs.lives.begun <= SHORT_NS)
     short = short[~np.isin(short, inputs.lives.process[inputs.m.of_manager])] if inputs.m.of_manager.any() else short
@@ -98,6 +103,29 @@ def costs(inputs: Inputs, loads: StartUps) -> Costs:
         processes,
         processes_ns,
     )
+
+
+def saved(time_ns: Numbers, calls: Numbers, whole: Numbers, needed: Numbers) -> Floats:
+    """The share of the time in calls that so many fewer would not take, which move `whole` bytes."""
+    fixed = np.maximum(1 - whole / COPY_RATE / np.maximum(time_ns, 1), 0)
+    return np.asarray(fixed * np.maximum(1 - needed / np.maximum(calls, 1), 0), dtype=np.float64)
+
+
+def smaller_calls(inputs: Inputs, uses: pd.DataFrame) -> Bools:
+    """Whether calls of each (actor, file, direction) move less than a page on average, and most of them do. uses: with
+    their calls and bytes."""
+    sizes = inputs.m.table.sizes
+    moving = sizes[(sizes["bits"] > 0).to_numpy()]
+    less = (moving["bits"] < FLOOR_BYTES.bit_length()).to_numpy()
+    size = len(inputs.m.table.files) * 2
+    whos, files, ways = (np.concatenate([rows[name] for rows in (moving, uses)]) for name in edge_table.BURST_KEY)
+    known, code = np.unique(whos * size + files * 2 + ways, return_inverse=True)
+    calls = moving["calls"].to_numpy(dtype=np.int64)
+    of_key = code[: len(moving)]
+    all_of, less_of = (grouping.sums(of_key, calls * pick, len(known)) for pick in (np.ones_like(less), less))
+    mostly: Bools = (less_of * 2 > all_of) | (all_of == 0)
+    mean_is: Bools = (uses["bytes"] < FLOOR_BYTES * uses["calls"]).to_numpy(dtype=np.bool_)
+    return np.logical_and(mean_is, mostly[code[len(moving) :]])
 
 
 def _uses(inputs: Inputs) -> tuple[pd.DataFrame, Intervals]:
@@ -120,6 +148,7 @@ def _uses(inputs: Inputs) -> tuple[pd.DataFrame, Intervals]:
     uses["mean_bytes"] = uses["bytes"] / np.maximum(uses["calls"], 1)
     places = uses["span"] >= LEAST_PLACES * uses["mean_bytes"]
     uses["is_random"] = (uses["backward"] > access_order.RANDOM_SHARE * uses["calls"]) & places
+    uses["is_small"] = smaller_calls(inputs, uses)
     uses["is_buffered"] = _buffered(inputs, uses) * 2 > uses["calls"].to_numpy()
     uses["stage"] = inputs.tasks["stage_code"].to_numpy()[inputs.of_who[uses["who"].to_numpy()]]
     many = (uses["calls"] >= LEAST_CALLS).to_numpy()
@@ -151,8 +180,8 @@ def _by_stage(inputs: Inputs, uses: pd.DataFrame, times: Intervals, keep: Bools)
     rows = uses[keep]
     whole = np.where(rows["is_random"] & (rows["span"] <= DENSE * rows["bytes"]), rows["span"], rows["bytes"])
     needed = np.maximum(-(-whole // LARGE_BYTES), 1)
-    saved = np.maximum(1 - needed / rows["calls"], 0)
-    rows = rows.assign(needed=needed, gain_ns=(rows["time_ns"] * saved).astype(np.int64))
+    share_of = saved(rows["time_ns"], rows["calls"], whole, needed)
+    rows = rows.assign(needed=needed, gain_ns=(rows["time_ns"] * share_of).astype(np.int64))
     table = []
     for (stage, direction), mine in rows.groupby(["stage", "dir"]):
         top = mine.loc[mine["calls"].idxmax()]
@@ -177,7 +206,7 @@ def _by_stage(inputs: Inputs, uses: pd.DataFrame, times: Intervals, keep: Bools)
         )
     share = float(rows["gain_ns"].sum()) / max(int(rows["time_ns"].sum()), 1)
     of_use = np.zeros(len(uses))
-    of_use[keep] = saved
+    of_use[keep] = share_of
     return (
         _largest(table, "gain_ns"),
         int(_together(times, rows.index.to_numpy()) * share),

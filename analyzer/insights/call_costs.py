@@ -20,7 +20,7 @@ import pandas as pd
 
 from tailrace.analyzer.edges import edge_table, file_classes
 from tailrace.analyzer.insights import access_patterns
-from tailrace.analyzer.insights.access_costs import LARGE_BYTES
+from tailrace.analyzer.insights.access_costs import LARGE_BYTES, saved
 from tailrace.analyzer.insights.access_order import RANDOM_SHARE
 from tailrace.analyzer.insights.inputs import FLOOR_BYTES, Inputs
 from tailrace.analyzer.util import grouping, intervals
@@ -43,6 +43,8 @@ STREAM = frozenset(
     " getline getdelim fprintf vfprintf fscanf vfscanf puts printf vprintf".split()
 )
 MPI = "MPI_File_"
+LAST_CALLS = 2
+"""Of a file that is read a page at a time: its last piece is shorter, and one more call finds the end."""
 _COLLECTIVE = ("_all", "_ordered")
 
 
@@ -119,7 +121,8 @@ def streams(inputs: Inputs) -> pd.DataFrame:
     every = inputs.m.table.functions
     rows = every[every["name"].isin(STREAM) & (every["kind"] <= edge_table.WRITE)]
     sums = rows.groupby("who")[["calls", "bytes"]].sum()
-    small = sums.index[sums["bytes"] < FLOOR_BYTES * sums["calls"]]
+    files = inputs.m.bursts[["who", "file"]].drop_duplicates().groupby("who").size().reindex(sums.index, fill_value=0)
+    small = sums.index[sums["bytes"] < FLOOR_BYTES * (sums["calls"] - LAST_CALLS * files)]
     given = [who for who in small if file_classes.program(str(inputs.m.who["exe"].iat[who])) in file_classes.TOOLS]
     places = inputs.m.table.patterns
     places = places[places["dir"] <= edge_table.WRITE].groupby("who")[["calls", "consecutive"]].sum()
@@ -149,8 +152,7 @@ def streams(inputs: Inputs) -> pd.DataFrame:
 
 def shared(inputs: Inputs) -> pd.DataFrame:
     """stage, path, processes, calls, bytes, mean_bytes, time_ns, gain_ns: files that several processes of a stage wrote
-    at the same time in calls smaller than `LARGE_BYTES`. gain_ns: the time less the share of those needed in larger
-    ones."""
+    at the same time in calls smaller than `LARGE_BYTES`. gain_ns: what larger ones would save of the time."""
     m = inputs.m
     regular = (m.table.files["ftype"] == "reg").to_numpy()[m.bursts["file"].to_numpy()]
     picked = m.classed(("data",)) & regular & (m.bursts["dir"] == edge_table.WRITE).to_numpy()
@@ -182,7 +184,7 @@ def shared(inputs: Inputs) -> pd.DataFrame:
                 "bytes": moved,
                 "mean_bytes": moved / calls,
                 "time_ns": time,
-                "gain_ns": int(time * max(1 - -(-moved // LARGE_BYTES) / calls, 0)),
+                "gain_ns": int(time * float(saved(time, calls, moved, -(-moved // LARGE_BYTES)))),
                 "stage_code": int(row["stage"]),
             }
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tailrace.analyzer.insights.access_costs import LARGE_BYTES, LEAST_CALLS
+from tailrace.analyzer.insights.access_costs import COPY_RATE, LARGE_BYTES, LEAST_CALLS
 from tailrace.analyzer.insights.access_order import RANDOM_SHARE
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import IO, LEAST, TIME, Match, Rule, more
@@ -35,7 +35,8 @@ RULE = Rule(
         f"Of a process's calls on a file of data, {LEAST_CALLS} or more and smaller than {bytes_text(LARGE_BYTES)} on"
         f" average, more than {RANDOM_SHARE:.0%} began before the end of the one before, and no buffer serves them:"
         " they are not small, or spread over more than they move. The estimate is the time for which such calls ran,"
-        f" less the share of those that are needed in calls of {bytes_text(LARGE_BYTES)}."
+        f" less what moving the bytes takes at least ({COPY_RATE} GB/s), and less the share of those that are"
+        f" needed in calls of {bytes_text(LARGE_BYTES)}."
     ),
     advice=(
         "Sort the accesses by offset, read the part of the file that is used into memory once, store what is used"

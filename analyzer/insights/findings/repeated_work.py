@@ -12,7 +12,7 @@ from tailrace.analyzer.edges import edge_table, file_classes
 from tailrace.analyzer.insights import command_lines
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import EVIDENCE, LEAST, TIME, Match, Row, Rule, Threshold, more
-from tailrace.analyzer.insights.lifetime import COPIER, KERNEL
+from tailrace.analyzer.insights.lifetime import COPIER, COPIERS, KERNEL
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
 from tailrace.analyzer.util import intervals
@@ -92,6 +92,8 @@ def _works(found: Analyses) -> Iterator[tuple[int, int, _Work]]:
         taken = {file: moved for file, moved in reads[process].items() if file not in writes[process]}
         if sum(taken.values()) >= 1024 * READ.value:
             program = file_classes.program(str(m.who["exe"].iat[lives.last(process)]))
+            if program in COPIERS:  # file_copies.py tells of these
+                continue
             arguments = tuple(_named(m, word, taken, writes[process]) for word in line[1:])
             inputs_of = tuple(sorted((_origin(file, source), moved) for file, moved in _large(taken).items()))
             yield process, task, _Work(program, arguments, inputs_of, tuple(sorted(_large(writes[process]).values())))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tailrace.analyzer.insights import call_costs
-from tailrace.analyzer.insights.access_costs import LARGE_BYTES
+from tailrace.analyzer.insights.access_costs import COPY_RATE, LARGE_BYTES
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import IO, LEAST, TIME, Match, Rule, Threshold, more
 from tailrace.analyzer.insights.findings import _calls
@@ -37,8 +37,8 @@ RULE = Rule(
     definition=(
         f"{call_costs.WRITERS} or more processes of a stage wrote one file of data during the same time, in"
         f" {CALLS.value:g} calls or more of less than {bytes_text(LARGE_BYTES)} on average: each waits for the file's"
-        " lock. The estimate is the time in which such a call was running, less the share of those that are needed in"
-        f" calls of {bytes_text(LARGE_BYTES)}."
+        " lock. The estimate is the time in which such a call was running, less what moving the bytes takes at least"
+        f" ({COPY_RATE} GB/s), and less the share of the calls that are needed in calls of {bytes_text(LARGE_BYTES)}."
     ),
     advice=(
         "Collect the parts in one process, or in few, before they are written (MPI_File_write_all, a queue to one"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tailrace.analyzer.insights.access_costs import DENSE, LARGE_BYTES, LEAST_CALLS
+from tailrace.analyzer.insights.access_costs import COPY_RATE, DENSE, LARGE_BYTES, LEAST_CALLS
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import IO, LEAST, TIME, Match, Rule, more
 from tailrace.analyzer.insights.findings import _calls
@@ -43,9 +43,10 @@ RULE = Rule(
     title="Data read or written in small calls",
     definition=(
         f"A process read or wrote a file of data in {LEAST_CALLS} calls or more of less than"
-        f" {bytes_text(FLOOR_BYTES)} (a page) on average: one after the other, or at random offsets of a range at most"
-        f" {DENSE} times as large as what it moved. The estimate is the time for which such calls ran, less the share"
-        f" of those that are needed in calls of {bytes_text(LARGE_BYTES)}; each call is taken to cost the same."
+        f" {bytes_text(FLOOR_BYTES)} (a page) on average, and most of them less: one after the other, or at random"
+        f" offsets of a range at most {DENSE} times as large as what it moved. The estimate is the time for which such"
+        f" calls ran, less what moving the bytes takes at least ({COPY_RATE} GB/s), and less the share of the calls"
+        f" that are needed in calls of {bytes_text(LARGE_BYTES)}."
     ),
     advice=(
         "Let more pass in a call: a larger buffer (setvbuf, open(..., buffering=), std::ifstream's pubsetbuf, dd bs=,"

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from tailrace.analyzer.edges import edge_table, file_classes
-from tailrace.analyzer.insights import whatif
+from tailrace.analyzer.insights import access_costs, whatif
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import IO, LEAST, TIME, Match, Row, Rule, Threshold, more
 from tailrace.analyzer.insights.inputs import FLOOR_BYTES
-from tailrace.analyzer.util import intervals
+from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
 
 CALLS = Threshold(10_000, "writes to a pipe")
@@ -26,6 +26,9 @@ def find(found: Analyses) -> Iterator[Match]:
     of_pipe = (m.table.files["ftype"] == "fifo").to_numpy()[bursts["file"].to_numpy()]
     pick = of_pipe & (bursts["dir"] == edge_table.WRITE).to_numpy() & inputs.works[inputs.of_who[bursts["who"]]]
     pick &= ~m.of_manager[bursts["who"].to_numpy()]
+    key, uses = edge_table.codes(bursts[pick][edge_table.BURST_KEY])
+    sums = {name: grouping.sums(key, bursts[pick][name].to_numpy(), len(uses)) for name in ("calls", "bytes")}
+    pick[pick] = access_costs.smaller_calls(inputs, uses.assign(**sums))[key]
     counts = m.table.counts[m.table.counts["kind"] == edge_table.STREAM]
     buffered = counts.groupby("who")["buffered_calls"].sum().to_dict()
     rows: list[Row] = []
@@ -34,7 +37,7 @@ def find(found: Analyses) -> Iterator[Match]:
     most_ns = 0
     for who, mine in bursts[pick].groupby("who"):
         calls, moved = int(mine["calls"].sum()), int(mine["bytes"].sum())
-        if calls < CALLS.value or moved >= FLOOR_BYTES * calls or buffered.get(int(str(who)), 0) * 2 > calls:
+        if calls < CALLS.value or buffered.get(int(str(who)), 0) * 2 > calls:
             continue
         actor = int(str(who))
         task = int(inputs.of_who[actor])
@@ -44,14 +47,15 @@ def find(found: Analyses) -> Iterator[Match]:
         program = file_classes.program(str(m.who["exe"].iat[actor])) or "?"
         # What is no time on a processor is spent waiting for the reader, which larger writes do as well.
         own = float(inputs.time.told["stime_ns"][inputs.lives.process[actor]])
-        share = 1 - needed / calls
-        gain = int((min(took, own) if own > 0 else took) * share)
+        busy = min(took, own) if own > 0 else took
+        share = float(access_costs.saved(busy, calls, moved, needed))
+        gain = int(busy * share)
         rows.append(
             Row(task=task, program=program, calls=calls, bytes=moved, needed=needed, time_ns=took, gain_ns=gain)
         )
         tasks.add(task)
         left_out.append(cover.rows._replace(weight=(cover.rows.weight * (gain / max(took, 1))).astype(np.int64)))
-        most_ns += int(took * share)
+        most_ns += int(took * (1 - needed / calls))
     rows.sort(key=lambda row: -int(str(row["gain_ns"])))
     cost = min(sum(int(str(row["gain_ns"])) for row in rows), inputs.makespan_ns)
     if not LEAST.reached(cost, inputs.makespan_ns):
@@ -83,8 +87,9 @@ RULE = Rule(
     title="Data passed through a pipe in small pieces",
     definition=(
         f"A program made {CALLS} or more past the C library's buffers, of less than {bytes_text(FLOOR_BYTES)} on"
-        " average: each is a call to the kernel and may wake the reader. The estimate is the system time of the"
-        " program, at most the time in these calls, less the share of those that are needed in calls of"
+        " average, and most of them less: each is a call to the kernel and may wake the reader. The estimate is the"
+        " system time of the program, at most the time in these calls, less what moving the bytes takes at least"
+        f" ({access_costs.COPY_RATE} GB/s), and less the share of those that are needed in calls of"
         f" {bytes_text(PIPE_BYTES)}, which a pipe holds: the rest of the time in them it waits for its reader."
     ),
     advice=(
