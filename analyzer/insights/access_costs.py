@@ -118,8 +118,8 @@ def smaller_calls(inputs: Inputs, uses: pd.DataFrame) -> Bools:
     moving = sizes[(sizes["bits"] > 0).to_numpy()]
     less = (moving["bits"] < FLOOR_BYTES.bit_length()).to_numpy()
     size = len(inputs.m.table.files) * 2
-    whos, files, ways = (np.concatenate([rows[name] for rows in (moving, uses)]) for name in edge_table.BURST_KEY)
-    known, code = np.unique(whos * size + files * 2 + ways, return_inverse=True)
+    actors, files, ways = (np.concatenate([rows[name] for rows in (moving, uses)]) for name in edge_table.BURST_KEY)
+    known, code = np.unique(actors * size + files * 2 + ways, return_inverse=True)
     calls = moving["calls"].to_numpy(dtype=np.int64)
     of_key = code[: len(moving)]
     all_of, less_of = (grouping.sums(of_key, calls * pick, len(known)) for pick in (np.ones_like(less), less))
