@@ -98,7 +98,7 @@ def _failed(found: Analyses) -> Iterator[_Failed]:
         like = np.array([bool(one) and one == command[process] for one in command], dtype=np.bool_)
         if not cut and not _others_did(inputs.of_who[[of[-1] for of in lives.actors]], like & known, code, task):
             continue
-        file, size, readers = _result(found, task)
+        file, size, readers = _result(found, task, _below(channels, process))
         words = clean(shlex.join(lines.get(keys[actors[0]], [program])))
         words = words if len(words) <= LONGEST else f"{words[: LONGEST - 1].rstrip()}\u2026"
         yield _Failed(task, words, int(code[process]), cut, file, size, readers)
@@ -123,12 +123,22 @@ def _channels(found: Analyses) -> pd.DataFrame:
     return result
 
 
-def _result(found: Analyses, task: int) -> tuple[int, int, list[int]]:
-    """The largest file of data that a task wrote (-1: none), its bytes, and which other tasks read it."""
+def _below(channels: pd.DataFrame, process: int) -> set[int]:
+    """The processes that the output of one may have reached through pipes."""
+    below, new = {process}, {process}
+    while new:
+        new = set(channels["reader"][channels["writer"].isin(new)].tolist()) - below
+        below |= new
+    return below - {process}
+
+
+def _result(found: Analyses, task: int, writers: set[int]) -> tuple[int, int, list[int]]:
+    """The largest file of data that these processes wrote (-1: none), its bytes, and which other tasks read it."""
     m, inputs = found.inputs.m, found.inputs
     rows = m.bursts[m.classed(("data",)) & (m.bursts["bytes"] > 0).to_numpy()]
     of_task = inputs.of_who[rows["who"].to_numpy()]
-    sums = rows[(of_task == task) & (rows["dir"] == edge_table.WRITE).to_numpy()].groupby("file")["bytes"].sum()
+    mine = np.isin(inputs.lives.process[rows["who"].to_numpy()], [*writers])
+    sums = rows[mine & (rows["dir"] == edge_table.WRITE).to_numpy()].groupby("file")["bytes"].sum()
     if not len(sums):
         return -1, 0, []
     file = int(sums.idxmax())
