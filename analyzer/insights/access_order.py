@@ -30,7 +30,7 @@ WORDS = {
     "sequential": "forward, with gaps",
     "random": f"more than {RANDOM_SHARE:.0%} of the calls began before the end of the one before",
     "mixed": "forward, but for some of the calls",
-    "mapped": "through a mapping, which makes no calls",
+    "mapped": "mostly through a mapping, which makes no calls",
     "unknown": "at unknown offsets, as on a pipe or a redirected output",
 }
 """The order of an access, and what it means."""
@@ -58,7 +58,7 @@ def of_accesses(bursts: pd.DataFrame, code: Ints, extents: Intervals, accesses: 
     ranges, distinct, even = _ranges(extents, accesses)
     rounds = -(-size // np.maximum(distinct, 1)) - 1
     cases = {
-        "mapped": (size == 0) & (mapped > 0),
+        "mapped": mapped > size,
         "unknown": (ranges == 0) | (loose * 2 > size),
         "consecutive": (back == 0) & (ranges == 1),
         "strided": (back == 0) & exact & (ranges > 2) & even,

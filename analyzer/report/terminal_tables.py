@@ -228,7 +228,10 @@ def _files(data: JsonObject, names: Names, width: int) -> Table | None:
     numbers = ("read", "written", "writers", "readers")
     table = Table(((head, "name"), *((name, "number") for name in numbers)), names)
     for row in shown:
-        moved = (bytes_text(row["read_bytes"]), bytes_text(row["written_bytes"]))
+        # A mapping moves what is touched, which nothing tells: at most all of it, each time.
+        mapped = row["mapped_bytes"] > row["read_bytes"] + row["written_bytes"]
+        read = f"{bytes_text(row['mapped_bytes'])} mapped" if mapped else bytes_text(row["read_bytes"])
+        moved = (read, bytes_text(row["written_bytes"]))
         table.rows.append((visible(names.relative(row["path"])), *moved, str(row["writers"]), str(row["readers"])))
     if manager["files"]:
         sums = [bytes_text(manager[key]) for key in ("read_bytes", "written_bytes")]

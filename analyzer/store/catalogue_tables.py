@@ -13,15 +13,17 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from functools import cache
 from pathlib import Path
 
+from tailrace import _native
 from tailrace.analyzer.store import declared_tables, headers, missing
 from tailrace.analyzer.store.headers import FileScan, Header, first_run, scan_file
 from tailrace.analyzer.store.layout import ACCOUNTS, HOSTS, MANIFEST, Source
 from tailrace.analyzer.store.mounts import Mount, descriptions, mount_rows
-from tailrace.analyzer.util import memory, no_journal, ownership
+from tailrace.analyzer.util import memory, ownership
 from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Document, SqlValue
 from tailrace.errors import TraceError
@@ -353,7 +355,7 @@ class _Filler:
         for cause, count in header.lost.items():
             unit = "processes" if cause == "gave_way" else "events"
             self._put(_LOSS, name, process_id, cause, unit, count, "")
-        if header.process is not None and (reason := no_journal.reason(header.process.facts)):
+        if header.process is not None and (reason := _no_journal(header.process.facts)):
             self._put(_LOSS, name, process_id, "no_journal", "processes", 1, reason)
 
     def _is_copy(self, process_id: int, header: Header) -> bool:
@@ -541,6 +543,12 @@ def _take_later(row: dict[str, SqlValue], at_name: str, at: int, values: tuple[S
     if not isinstance(known, int) or at >= known:
         row.update(zip(_LATEST[at_name], values, strict=True))
         row[at_name] = at
+
+
+def _no_journal(facts: Mapping[str, object]) -> str:
+    """Why a process could make no journal, by the facts of its start event; "" for one with a journal."""
+    fact = facts.get("no_journal")
+    return _native.journal_reason(json.dumps(fact)) if isinstance(fact, dict) else ""
 
 
 def _refused(source: Source) -> headers.FileScan:

@@ -17,13 +17,15 @@ from tailrace.analyzer.util.types import Ints
 def files(
     m: Model, code: Ints, index: Ints, task_row: Ints, how: Mapping[tuple[int, int], str], start_ns: int
 ) -> JsonObject:
-    """`total`, and rows: path, aliases (earlier names), cls, read_bytes, written_bytes, versions, writers, readers
-    (units), wrote, read (stages), by, to (rows of `tasks` that moved most, see `task_row`), unread, removed, how_read,
-    how_wrote (the pattern of most bytes, see `access.py`; "" where there is none), first and last (ms: of accesses).
-    `codes`: the file of each row."""
+    """`total`, and rows: path, aliases (earlier names), cls, read_bytes, written_bytes, mapped_bytes, versions,
+    writers, readers (units), wrote, read (stages), by, to (rows of `tasks` that moved most, see `task_row`), unread,
+    removed, how_read, how_wrote (the pattern of most bytes, see `access.py`; "" where there is none), first and last
+    (ms: of accesses). `codes`: the file of each row."""
     fates = stages.file_fates(m)
     fates = fates[fates["cls"].isin((file_classes.DATA, file_classes.STREAM))]
-    moved = fates["read_bytes"] + fates["written_bytes"]
+    mapped = m.bursts.groupby("file")["mapped_bytes"].sum().reindex(fates.index, fill_value=0)
+    fates = fates.assign(mapped_bytes=mapped)
+    moved = fates["read_bytes"] + fates["written_bytes"] + mapped
     began = m.bursts.groupby("file")["first_ns"].min().reindex(fates.index, fill_value=0)
     fates = fates.assign(moved=moved, path=[str(m.paths[file]) for file in fates.index], began=began)
     fates = fates.sort_values(["moved", "path", "began"], ascending=[False, True, True], kind="stable")
@@ -57,7 +59,10 @@ def files(
                 "path": path,
                 "aliases": others[-LIMITS["aliases"] :],
                 "cls": file_classes.CLASSES[int(row["cls"])],
-                **{k: int(row[k]) for k in ("read_bytes", "written_bytes", "versions", "writers", "readers")},
+                **{
+                    k: int(row[k])
+                    for k in ("read_bytes", "written_bytes", "mapped_bytes", "versions", "writers", "readers")
+                },
                 "wrote": stages_of.get((file, edge_table.WRITE), []),
                 "read": stages_of.get((file, edge_table.READ), []),
                 "by": units_of.get((file, edge_table.WRITE), []),

@@ -1,4 +1,4 @@
-"""What a second attack found: places that somebody else prepared, and names that act where they are printed."""
+"""Places that somebody else has prepared, and names that act where they are printed."""
 
 import json
 import os
