@@ -100,6 +100,8 @@ MANAGER_PROGRAMS = re.compile(
 """Servers of managers, in which nobody else's code runs: the databases, logs and states that they write are their own,
 wherever the user has put them. Not those that write what tasks print or move their files (flux-shell, slurmstepd,
 condor_shadow, workers)."""
+STARTERS = frozenset({"sh", "bash", "dash", "ksh", "zsh", "busybox", "env", "time", "timeout", "tailrace"})
+"""Programs that stand before the one that a user launches."""
 TASK_LOGS = re.compile(r"/task_logs/")
 """What Parsl's tasks print, in Parsl's directory."""
 CACHES = re.compile(r"/__pycache__/|\.py[co]$")

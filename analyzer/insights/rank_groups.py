@@ -96,8 +96,6 @@ class RankGroup:
 
 _ROW = ["rank", "hosts", "cpus", "processes", "read_bytes", "written_bytes", "io_ns", "begin_ns", "end_ns"]
 _TAGS = ["workflow", "stage", "task"]
-_STARTERS = frozenset({"sh", "bash", "dash", "ksh", "zsh", "busybox", "env", "time", "timeout", "tailrace"})
-"""Programs that stand before the one that a user launches."""
 _LEAST_SHARE = 0.01
 _UNFILLED = 64
 """Launches of one kind that are looked at for a part."""
@@ -196,7 +194,7 @@ def _programs(inputs: Inputs, at: Sequence[int], parent: Sequence[int]) -> list[
         longest[parent[row]] = row
     # A child began after its parent.
     for row in np.argsort(-lives.begun[at], kind="stable").tolist():
-        if names[row] in _STARTERS and row in longest:
+        if names[row] in file_classes.STARTERS and row in longest:
             names[row] = names[longest[row]]
     return names
 

@@ -181,8 +181,7 @@ def build(
     who["exe"] = [p.exe for p in programs]
     who["pid_use"], who["pid_uses"] = processes.pid_uses(who)
     tagged = bool((who["stage"] != "").any())
-    names = [file_classes.program(exe) for exe in who["exe"]]
-    fallback = [UNTAGGED if tagged or not name else f"({name})" for name in names]
+    fallback = [UNTAGGED if tagged or not name else f"({name})" for name in _program_names(table, who)]
     who["label"] = np.where(who["stage"] != "", who["stage"], np.array(fallback, dtype=object))
     of_manager = managers_own.actors(who, process_table, own_processes)
     return Model(
@@ -262,6 +261,28 @@ def task_names(tasks: pd.DataFrame) -> dict[tuple[str, str], str]:
     own &= ~rows.duplicated(["workflow", "name"], keep=False)
     picked = rows[own]
     return dict(zip(zip(picked["workflow"], picked["task"], strict=True), picked["name"].astype(str), strict=True))
+
+
+def _program_names(table: edge_table.EdgeTable, who: pd.DataFrame) -> list[str]:
+    """The program of each actor; of all actors of a task that its manager gave no stage, the one of its programs that
+    was seen longest in such tasks, but for shells: a job of several programs is one task, and like jobs have one name.
+    """
+    names = [file_classes.program(exe) for exe in who["exe"]]
+    begun, over = np.full(len(who), np.iinfo(np.int64).max), np.zeros(len(who), dtype=np.int64)
+    np.minimum.at(begun, table.counts["who"].to_numpy(), table.counts["first_ns"].to_numpy())
+    np.maximum.at(over, table.counts["who"].to_numpy(), table.counts["last_ns"].to_numpy())
+    keys = list(zip(who["workflow"].astype(str), who["task"].astype(str), who["stage"].astype(str), strict=True))
+    seen: dict[str, int] = {}
+    of_task: dict[tuple[str, str, str], set[str]] = {}
+    for key, name, lasted in zip(keys, names, (over - begun).tolist(), strict=True):
+        if name and key[1] and not key[2]:
+            seen[name] = seen.get(name, 0) + max(lasted, 0)
+            of_task.setdefault(key, set()).add(name)
+    chosen = {
+        key: max(programs, key=lambda name: (name not in file_classes.STARTERS, seen[name], name))
+        for key, programs in of_task.items()
+    }
+    return [chosen.get(key, name) for key, name in zip(keys, names, strict=True)]
 
 
 def activities(m: Model, level: str) -> tuple[Ints, pd.DataFrame]:

@@ -177,6 +177,17 @@ class TestHealthy:
         task(story, "b", 10, 40, reads="/a", writes="/b")
         assert "serial stage" not in kinds(story.run())
 
+    def test_the_programs_of_a_task_without_a_stage_are_one_task(self) -> None:
+        """Jobs of GNU parallel: a shell that copies and compares; the copies take longest."""
+        story = Story()
+        rows = []
+        for job in (1, 2):
+            for pid, program, ms in ((10 * job, "bash", 60), (10 * job + 1, "cp", 40), (10 * job + 2, "cmp", 10)):
+                story.write(f"/{pid}", 0, 10, task=f"9.{job}", pid=pid, at_ms=job, dur=ms * MS)
+                rows.append((pid, 99, f"/bin/{program}"))
+        tasks = insights(story.run(processes=processes(*rows))).inputs.tasks
+        assert sorted(zip(tasks["stage"], tasks["task"], strict=True)) == [("(cp)", "9.1"), ("(cp)", "9.2")]
+
     def test_a_manager_that_runs_several_tasks_at_a_time_waits_for_none_of_them(self) -> None:
         assert "undeclared dependency" in kinds(stories.reaped())
         assert "undeclared, but awaited" in kinds(stories.reaped(overlapping=False))
