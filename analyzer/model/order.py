@@ -299,7 +299,9 @@ class Order:
         children: dict[int, list[tuple[int, int]]] = {}
         for producer, consumer, _, _, via in self.tree:
             child = int(lives.process[consumer])
-            if via == FORK and any(self.names[self.of_who[actor]] in self._declared for actor in lives.actors[child]):
+            # A batch job's script has the job's task, as the commands that it runs: none of these is a task of its own.
+            tasks = {self.of_who[actor] for actor in lives.actors[child]} - {self.of_who[producer]}
+            if via == FORK and any(self.names[task] in self._declared for task in tasks):
                 life = int(lives.begun[child]), int(lives.over[child])
                 children.setdefault(int(lives.process[producer]), []).append(life)
         return frozenset(
