@@ -79,7 +79,8 @@ def verdict(found: Analyses, findings: Findings) -> Verdict:
         change = " ".join(filter(None, (best.change, best.where)))
         said.append(f"Best single change: {change}{_saving(best)}.")
         return Verdict(" ".join(said), parts, change, best.cost_ns)
-    if all(one.small or one.about in ("note", "quality") for one in findings) and first not in (*MANAGERS, "gap"):
+    little = all(one.small or (one.about in ("note", "quality") and one.kind != SEQUENCE) for one in findings)
+    if little and first not in (*MANAGERS, "gap"):
         said.append("Nothing much to gain but by computing less." if first in OWN else "Nothing much to gain.")
     return Verdict(" ".join(said), parts)
 

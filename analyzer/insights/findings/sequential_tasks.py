@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import EVIDENCE, SEQUENCE, TIME, Match, Row, Rule
+from tailrace.analyzer.insights.finding import EVIDENCE, NOTE, SEQUENCE, Match, Row, Rule
 from tailrace.analyzer.insights.findings.limited_concurrency import LEAST, MUCH_USED, used_share
 from tailrace.analyzer.model.order import DATA, DECLARED
 from tailrace.analyzer.model.process_tree import FORK
@@ -87,7 +87,7 @@ class _Handed:
 
 RULE = Rule(
     kind=SEQUENCE,
-    about=TIME,
+    about=NOTE,
     title="Tasks that a script ran one after the other, without need",
     definition=(
         "Tasks of one stage on the critical path began when the script that starts them had waited for the one before,"
