@@ -132,8 +132,7 @@ def _uses(inputs: Inputs) -> tuple[pd.DataFrame, Intervals]:
     """One row for each (actor, file, direction) with at least LEAST_CALLS calls on a regular file of data, and when it
     was inside them (group: the row)."""
     m = inputs.m
-    regular = (m.table.files["ftype"] == "reg").to_numpy()[m.bursts["file"].to_numpy()]
-    data = regular & (m.cls == file_classes.CLASSES.index("data"))
+    data = m.of_type("reg") & (m.cls == file_classes.CLASSES.index("data"))
     picked_at = np.flatnonzero(data & (m.bursts["calls"] > 0).to_numpy())
     picked = m.bursts.iloc[picked_at]
     key, rows = edge_table.codes(picked[edge_table.BURST_KEY])

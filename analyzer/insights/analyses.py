@@ -249,6 +249,11 @@ class Analyses:
         name = self.inputs.m.task_name(str(row["workflow"]), str(row["task"]))
         return with_stage(name, str(row["stage"]))
 
+    def task_id(self, task: int) -> str:
+        """The argument of `tailrace task` for a task or process."""
+        row = self.inputs.tasks.iloc[task]
+        return "/".join(filter(None, (str(row["workflow"]), str(row["task"])))) or self.inputs.name(task)
+
     def of_task(self, task: int) -> list[str]:
         """Arguments of `tailrace query` for the events of a task or process."""
         row = self.inputs.tasks.iloc[task]

@@ -32,6 +32,8 @@ INDEPENDENT_SHARE = 0.5
 """Of the calls of MPI-IO that move data, from which on it is used independently (Drishti)."""
 IMBALANCE = 0.15
 """Of the largest rank's time above the mean (Drishti)."""
+RANKS = 2
+"""Of a stage, from which on one may do more than the others."""
 ALONE = 0.9
 """Of all bytes, by one of a few ranks."""
 LAG_NS = 1_000_000_000
@@ -154,8 +156,7 @@ def shared(inputs: Inputs) -> pd.DataFrame:
     """stage, path, processes, calls, bytes, mean_bytes, time_ns, gain_ns: files that several processes of a stage wrote
     at the same time in calls smaller than `LARGE_BYTES`. gain_ns: what larger ones would save of the time."""
     m = inputs.m
-    regular = (m.table.files["ftype"] == "reg").to_numpy()[m.bursts["file"].to_numpy()]
-    picked = m.classed(("data",)) & regular & (m.bursts["dir"] == edge_table.WRITE).to_numpy()
+    picked = m.classed(("data",)) & m.of_type("reg") & (m.bursts["dir"] == edge_table.WRITE).to_numpy()
     picked &= (m.bursts["calls"] > 0).to_numpy()
     file, who = m.bursts["file"].to_numpy(), m.bursts["who"].to_numpy()
     picked &= (grouping.distinct(file[picked], who[picked], len(m.table.files)) >= WRITERS)[file]
@@ -229,7 +230,7 @@ def ranks(inputs: Inputs) -> pd.DataFrame:
     for stage in np.unique(group[rank_of != ""]):
         mine = (group == stage) & (rank_of != "")
         member, found = pd.factorize(rank_of[mine])
-        if len(found) < 2:
+        if len(found) < RANKS:
             continue
         sums = {name: np.bincount(member, weights=values[mine]) for name, values in figures.items()}
         time, moved = sums["time_ns"], sums["bytes"]

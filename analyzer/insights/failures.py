@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from signal import SIGKILL
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,7 @@ from tailrace.analyzer.model import outcomes
 from tailrace.analyzer.store.processes import keys
 from tailrace.analyzer.util.exit_codes import CRASHES
 from tailrace.analyzer.util.tabular import Tabular
-from tailrace.analyzer.util.types import Bools
+from tailrace.analyzer.util.types import Bools, Ints
 
 EVIDENCE = 5
 """Tasks and processes whose last files are looked up."""
@@ -124,6 +125,29 @@ def _last_files(inputs: Inputs, actors: Bools) -> list[str]:
     return list(islice((path for path in paths if not file_classes.is_library_code(path)), LAST_FILES))
 
 
+class Ends(NamedTuple):
+    """Of each process of `Inputs.lives` its exit code (0: none), the signal that ended it (0: none), and whether its
+    end is known."""
+
+    code: Ints
+    signal: Ints
+    known: Bools
+
+
+def ends(inputs: Inputs) -> Ends:
+    """How the processes of a run ended."""
+    table, names = inputs.m.processes, keys(inputs.m.who)
+    place = {key: at for at, key in enumerate(keys(table))} if len(table) else {}
+    rows = np.array([place.get(names[actors[0]], -1) for actors in inputs.lives.actors], dtype=np.int64)
+    columns = []
+    for name in ("exit", "signal"):
+        told = table[name].astype("Int64") if name in table else pd.Series([pd.NA] * len(table), dtype="Int64")
+        columns.append(told.reset_index(drop=True).reindex(rows))
+    code, signal = (column.fillna(0).to_numpy(dtype=np.int64) for column in columns)
+    known = np.logical_or(*(column.notna().to_numpy(dtype=np.bool_) for column in columns))
+    return Ends(code, signal, known)
+
+
 def process_faults(inputs: Inputs) -> pd.DataFrame:
     """The processes that crashed, or where none did, those that ended with an exit code other than 0: columns of
     `Run.processes`, crashed, root (it is the traced command), files (the last ones, of the first `EVIDENCE` rows).
@@ -170,10 +194,7 @@ def _dismissed(inputs: Inputs, rows: pd.DataFrame) -> Bools:
     for host, pid, over in zip(ended["host"], ended["pid"], ended["t1_ns"], strict=True):
         well[host, int(pid)] = max(int(over), well.get((host, int(pid)), 0))
     found = [
-        signal == SIGKILL
-        and key not in users
-        and (pd.isna(over) or well.get((key[0], ppid), 0) >= int(over))
-        and (key[0], ppid) in well
+        signal == SIGKILL and key not in users and well.get((key[0], ppid), -1) >= (0 if pd.isna(over) else int(over))
         for key, signal, ppid, over in zip(keys(rows), rows["signal"], rows["ppid"], rows["t1_ns"], strict=True)
     ]
     return np.array(found, dtype=np.bool_)

@@ -30,7 +30,7 @@ from tailrace.analyzer.insights.critical import OWN_PARTS
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.insights.processors import Processors
 from tailrace.analyzer.model import calls
-from tailrace.analyzer.model.locks import OF_DESCRIPTION, RELEASE, Locks, of_callers
+from tailrace.analyzer.model.locks import OF_DESCRIPTION, RELEASE, Locks, callers, of_callers
 from tailrace.analyzer.store.loader import Part
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.intervals import Intervals
@@ -168,8 +168,7 @@ class Waits:
         """What processes had of the files that tasks waited for, as far as their calls can be read."""
         if self.inputs.run is None or not self.locks:
             return Locks(self.inputs.order)
-        functions, lockers = self.inputs.m.table.functions, np.zeros(len(self.inputs.m.who), dtype=np.bool_)
-        lockers[functions["who"][functions["name"].isin(calls.LOCKS)].to_numpy(dtype=np.int64)] = True
+        lockers = callers(self.inputs.m)
         lockers[_too_many(self.inputs, np.flatnonzero(lockers))] = False
         return of_callers(self.inputs.run, self.inputs.order, lockers)
 

@@ -120,6 +120,10 @@ class Model(Tabular):
         """The display name of a task."""
         return self.names.get((workflow, task), task)
 
+    def of_type(self, ftype: str) -> Bools:
+        """True for the bursts on files of a type (`EdgeTable.files`)."""
+        return np.asarray((self.table.files["ftype"] == ftype).to_numpy()[self.bursts["file"].to_numpy()])
+
     def classed(self, classes: Sequence[str]) -> Bools:
         """True for the bursts of these classes."""
         unknown = set(classes) - set(file_classes.CLASSES)

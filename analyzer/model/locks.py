@@ -37,6 +37,7 @@ from tailrace.analyzer.edges.edge_table import WRITE
 from tailrace.analyzer.edges.identities import raw
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model.calls import CLOSE, FLOCK, LOCKED, LOCKS, OPEN, USES, read
+from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.model.order import NEVER, Edges, Order, edges_of
 from tailrace.analyzer.util.types import Bools, Ints
 
@@ -237,11 +238,16 @@ class Locks:
         return self._timelines[process]
 
 
+def callers(m: Model) -> Bools:
+    """The actors that called for a lock."""
+    functions, lockers = m.table.functions, np.zeros(len(m.who), dtype=np.bool_)
+    lockers[functions["who"][functions["name"].isin(LOCKS).to_numpy()].to_numpy(dtype=np.int64)] = True
+    return lockers
+
+
 def of_callers(run: AnalyzedRun | None, order: Order, who: Bools) -> Locks:
     """The holds by the calls on locks of some actors, and by names. Reads the events of those that call any."""
-    functions, lockers = order.m.table.functions, np.zeros(len(who), dtype=np.bool_)
-    lockers[functions["who"][functions["name"].isin(LOCKS).to_numpy()].to_numpy(dtype=np.int64)] = True
-    lockers &= who
+    lockers = callers(order.m) & who
     if run is None or not lockers.any():
         return Locks(order, pd.DataFrame(columns=[*USES]))
     return Locks(order, read(run, order.m, lockers, np.empty(0, dtype=np.int64)).uses)

@@ -9,14 +9,11 @@ import numpy as np
 from tailrace.analyzer.insights import resource_waits, whatif
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.critical import RESOURCE
-from tailrace.analyzer.insights.finding import EVIDENCE, TIME, Match, Row, Rule, Threshold
-from tailrace.analyzer.model import outcomes, time_model
+from tailrace.analyzer.insights.finding import EVIDENCE, TIME, Match, Row, Rule
+from tailrace.analyzer.insights.findings._concurrency import LEAST, MUCH_USED, used_share
+from tailrace.analyzer.model import outcomes
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import time_text
-
-LEAST = Threshold(25, "% of the makespan")
-MUCH_USED = 0.75
-"""Of the processors' time, from which on more workers would mostly share them."""
 
 
 def find(found: Analyses) -> Iterator[Match]:
@@ -50,20 +47,6 @@ def find(found: Analyses) -> Iterator[Match]:
             ],
             tasks=set(pieces["task"].tolist()),
         )
-
-
-def used_share(found: Analyses, waits: intervals.Intervals, tasks: set[int]) -> float:
-    """The share of the processors that was used meanwhile; where all tasks are threads of one process, of one, by them:
-    what computes in an interpreter does so one by one."""
-    inputs, used = found.inputs, found.processors.used(waits)
-    mine = np.isin(inputs.of_who, [*tasks])
-    if len(tasks) < 2 or len(np.unique(inputs.lives.process[mine])) > 1:
-        return used
-    spent = inputs.spent.parts().loc[[*tasks]]
-    if 2 * int(spent[time_model.UNKNOWN].sum()) > int(spent.to_numpy().sum()):
-        return min(used * found.processors.count, 1.0)
-    lasted = intervals.total(intervals.united(inputs.tasks.loc[[*tasks], ["start_ns", "end_ns"]].to_numpy(np.int64)))
-    return min(int(spent[[time_model.COMPUTING, time_model.READY]].to_numpy().sum()) / max(lasted, 1), 1.0)
 
 
 def _most_at_once(found: Analyses) -> int:

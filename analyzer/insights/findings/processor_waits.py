@@ -39,7 +39,6 @@ def find(found: Analyses) -> Iterator[Match]:
         return
     _, top, waited = rows[0]
     whose = "" if told.own_share >= BUSY else f" (it was on them for {told.own_share:.0%} of the time)"
-    row = inputs.tasks.iloc[top]
     who, wait = inputs.called(top), time_text(waited)
     if demand.threaded:
         said = f"the threads of {who} were ready and waited {wait} in sum for processors: {demand.words} wanted one"
@@ -51,7 +50,7 @@ def find(found: Analyses) -> Iterator[Match]:
         title=said,
         advice=FEWER_THREADS if demand.threaded else "",
         change=FEWER if demand.threaded else "",
-        names={"task": "/".join(filter(None, (str(row["workflow"]), str(row["task"])))) or inputs.name(top)},
+        names={"task": found.task_id(top)},
         cost_ns=cost,
         estimate=True,
         count=len(rows),

@@ -11,7 +11,7 @@ from tailrace.analyzer.insights.findings import _calls
 from tailrace.analyzer.util.formatting import bytes_text, time_text
 from tailrace.analyzer.util.types import Row
 
-RANKS = Threshold(2, "ranks in the stage")
+RANKS = Threshold(call_costs.RANKS, "ranks in the stage")
 
 
 def find(found: Analyses) -> Iterator[Match]:

@@ -6,16 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
-import pandas as pd
 
 from tailrace.analyzer.edges import file_classes
-from tailrace.analyzer.insights import start_ups
+from tailrace.analyzer.insights import failures, start_ups
 from tailrace.analyzer.insights.access_costs import SHORT_NS
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import GAPS, LEAST, TIME, Match, Row, Rule, Threshold, more
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import own_time
-from tailrace.analyzer.store import processes
 from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.formatting import time_text
 from tailrace.analyzer.util.intervals import Intervals
@@ -74,7 +72,7 @@ def _programs(found: Analyses, actors: Ints) -> Iterator[Row]:
     together, most = (
         intervals.length(intervals.union(rows._replace(group=code[rows.group])), len(first)) for rows in spans
     )
-    exits = _exits(inputs)
+    code_of = failures.ends(inputs).code[inputs.lives.process]
     for group, at in enumerate(first.tolist()):
         mine = actors[code == group]
         if len(mine) < STARTS.value or not names[at]:
@@ -90,24 +88,14 @@ def _programs(found: Analyses, actors: Ints) -> Iterator[Row]:
             gain_ns=int(together[group] * others),
             most_ns=int(most[group] * others),
             package=start_ups.most_loaded(inputs, mine),
-            **_failed(exits, mine),
+            **_failed(code_of[mine]),
         )
 
 
-def _exits(inputs: Inputs) -> dict[int, int]:
-    """Actor -> the exit code of its process, where that is known."""
-    table = inputs.m.processes
-    if "exit" not in table:
-        return {}
-    codes = dict(zip(processes.keys(table), table["exit"].tolist(), strict=True))
-    found = ((actor, codes.get(key)) for actor, key in enumerate(processes.keys(inputs.m.who)))
-    return {actor: int(code) for actor, code in found if code is not None and not pd.isna(code)}
-
-
-def _failed(exits: dict[int, int], actors: Ints) -> Row:
-    """How many of these actors' processes ended with another exit code than 0, and with which most of them did."""
-    codes = Counter(code for actor in actors.tolist() if (code := exits.get(actor, 0)))
-    return {"failed": codes.total(), "exit": codes.most_common(1)[0][0] if codes else 0}
+def _failed(codes: Ints) -> Row:
+    """How many of these exit codes are not 0, and which of them most are."""
+    counts = Counter(codes[codes != 0].tolist())
+    return {"failed": counts.total(), "exit": counts.most_common(1)[0][0] if counts else 0}
 
 
 def _spans(inputs: Inputs, actors: Ints, begin: Ints, end: Ints) -> Intervals:

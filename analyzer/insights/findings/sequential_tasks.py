@@ -9,10 +9,10 @@ import numpy as np
 
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import EVIDENCE, NOTE, SEQUENCE, Match, Row, Rule
-from tailrace.analyzer.insights.findings.limited_concurrency import LEAST, MUCH_USED, used_share
+from tailrace.analyzer.insights.findings._concurrency import LEAST, MUCH_USED, used_share
 from tailrace.analyzer.model.order import DATA, DECLARED
 from tailrace.analyzer.model.process_tree import FORK
-from tailrace.analyzer.util import intervals
+from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.formatting import time_text
 
 
@@ -41,13 +41,14 @@ def find(found: Analyses) -> Iterator[Match]:
     if not LEAST.reached(waited, inputs.makespan_ns) or used >= MUCH_USED:
         return
     longest = max(pieces, key=lambda piece: piece[2] - piece[1])[0]
+    name = str(inputs.stages["stage"].iat[int(stage[longest])])
     yield Match(
-        title=f"{len(tasks) + 1} tasks of {inputs.stages['stage'].iat[int(stage[longest])]} ran one after the other for"
+        title=f"{len(tasks) + 1} tasks of {name} ran one after the other for"
         f" {time_text(over - begun)} of {time_text(inputs.makespan_ns)}, and none read anything that the one before had"
         " made",
-        names={"stage": found.of_stage(str(inputs.stages["stage"].iat[int(stage[longest])]))},
+        names={"stage": found.of_stage(name)},
         cost_ns=max(int(min(waited, (over - begun) * (1 - used), inputs.makespan_ns - found.critical.bound_ns)), 0),
-        where=f"in {inputs.stages['stage'].iat[int(stage[longest])]}",
+        where=f"in {name}",
         estimate=True,
         evidence=[
             Row(task=inputs.called(task), ready_s=(ready - inputs.start_ns) / 1e9, waited_ns=begin - ready)
@@ -62,23 +63,21 @@ class _Handed:
     of one task may be an argument of the next."""
 
     def __init__(self, found: Analyses) -> None:
-        self._inputs = inputs = found.inputs
+        inputs = found.inputs
         rows = inputs.handovers
-        rows = rows[rows["via"].isin((DATA, DECLARED))]
-        self._producer, self._consumer, self._given = (
-            rows[name].to_numpy(dtype=np.int64) for name in ("producer", "consumer", "given_ns")
-        )
+        rows = rows[rows["via"].isin((DATA, DECLARED)).to_numpy() & inputs.works[rows["producer"].to_numpy()]]
+        rows = rows[rows["producer"] != rows["consumer"]]
+        consumer, given = (rows[name].to_numpy(dtype=np.int64) for name in ("consumer", "given_ns"))
+        self._start = inputs.tasks["start_ns"].to_numpy(dtype=np.int64)
+        self._own = grouping.most(consumer, given, len(inputs.tasks), 0)
+        self._others = np.sort(given[~inputs.works[consumer]])
         m = inputs.m
-        sockets = (m.table.files["ftype"] == "sock").to_numpy()[m.bursts["file"].to_numpy()]
-        self._clients = set(inputs.of_who[m.bursts["who"].to_numpy()[sockets]].tolist())
+        self._clients = set(inputs.of_who[m.bursts["who"].to_numpy()[m.of_type("sock")]].tolist())
 
     def until(self, task: int) -> int:
         """When the task, or a process that is no task and may have started it, had the last of what others gave."""
-        inputs = self._inputs
-        begin = int(inputs.tasks["start_ns"].to_numpy()[task])
-        mine = (self._consumer == task) | (~inputs.works[self._consumer] & (self._given <= begin))
-        mine &= self._producer != self._consumer
-        return int(self._given[mine & inputs.works[self._producer]].max(initial=0))
+        before = int(np.searchsorted(self._others, self._start[task], side="right"))
+        return max(int(self._own[task]), int(self._others[before - 1]) if before else 0)
 
     def by_server(self, task: int) -> bool:
         """Whether the task used a socket: what passes through a server is not known."""

@@ -23,8 +23,8 @@ def find(found: Analyses) -> Iterator[Match]:
     """All writers, as one match."""
     inputs, m = found.inputs, found.inputs.m
     bursts = m.bursts
-    of_pipe = (m.table.files["ftype"] == "fifo").to_numpy()[bursts["file"].to_numpy()]
-    pick = of_pipe & (bursts["dir"] == edge_table.WRITE).to_numpy() & inputs.works[inputs.of_who[bursts["who"]]]
+    writes = m.of_type("fifo") & (bursts["dir"] == edge_table.WRITE).to_numpy()
+    pick = writes & inputs.works[inputs.of_who[bursts["who"]]]
     pick &= ~m.of_manager[bursts["who"].to_numpy()]
     key, uses = edge_table.codes(bursts[pick][edge_table.BURST_KEY])
     sums = {name: grouping.sums(key, bursts[pick][name].to_numpy(), len(uses)) for name in ("calls", "bytes")}

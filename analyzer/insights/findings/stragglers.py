@@ -68,7 +68,7 @@ def find(found: Analyses) -> Iterator[Match]:
         title=f"{inputs.called(task)} worked {time_text(took)}{compared} and the critical path goes through it"
         f"{late_words}{more(len(rows))}",
         advice=FIRST if is_late else "",
-        names={"task": "/".join(part for part in (str(row["workflow"]), str(row["task"])) if part)},
+        names={"task": found.task_id(task)},
         cost_ns=cost,
         estimate=True,
         count=len(rows),
