@@ -35,9 +35,10 @@ RANK = {FAILURE: 0, RACE: 1, ORDER: 2, TIME: 3, SPACE: 3, NOTE: 4, QUALITY: 5}
 COSTLESS = {FAILURE: "failed", RACE: "race", ORDER: "order", NOTE: "note", QUALITY: "note"}
 """What reports show in place of a cost."""
 
-IO, GAPS, SEQUENCE = "critical path I/O", "critical path gaps", "tasks one after the other"
-GENERAL = (IO, GAPS, SEQUENCE)
-"""The rules that say where time went, but not why: they come after those that do."""
+IO, GAPS = "critical path I/O", "critical path gaps"
+"""The rules that say where time went, but not why."""
+SEQUENCE = "tasks one after the other"
+"""A note, with which a verdict does not say that there is little to gain."""
 
 Value = str | int | float | bool | None
 Row = dict[str, Value]

@@ -101,7 +101,7 @@ def _best(found: Analyses, findings: Findings) -> Finding | None:
         if one.about in (TIME, SPACE) and one.change and one.kind != GAPS and not one.doubts
         if ADVISED.reached(round(found.cost(one)), found.inputs.makespan_ns)
     ]
-    return max(rows, key=lambda one: (one.kind != SEQUENCE, found.cost(one)), default=None)
+    return max(rows, key=found.cost, default=None)
 
 
 def _bound(found: Analyses, findings: Findings, parts: Mapping[str, int]) -> str:

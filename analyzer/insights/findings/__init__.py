@@ -19,19 +19,7 @@ from math import inf
 from operator import itemgetter
 
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import (
-    ADVISED,
-    FAILURE,
-    GAPS,
-    GENERAL,
-    IO,
-    RANK,
-    SPACE,
-    TIME,
-    Finding,
-    Match,
-    Rule,
-)
+from tailrace.analyzer.insights.finding import ADVISED, FAILURE, GAPS, IO, RANK, SPACE, TIME, Finding, Match, Rule
 from tailrace.analyzer.insights.finding_list import Findings
 
 
@@ -67,7 +55,7 @@ def ranked(found: Analyses) -> Findings:
         f = rule.finding(found, match, small)
         if f.about == FAILURE:
             cost = most[f.kind] = min(most.get(f.kind, inf), f.count)
-        general = f.kind in GENERAL
+        general = f.kind in (IO, GAPS)
         key = (small, RANK[f.about], not match.fault, general, bool(f.doubts), -cost, f.kind, place)
         keyed.append((key, f))
     return Findings(f for _, f in sorted(keyed, key=itemgetter(0)))
