@@ -106,7 +106,9 @@ def _files(inputs: Inputs) -> pd.DataFrame:
     unique = _unique(inputs, data, code)
     mapped = m.bursts["mapped_bytes"].to_numpy()[data]
     placed = (of_way(edge_table.READ, loose) == 0) & (grouping.sums(file, mapped, size)[code] == 0)
-    seen = _unique(inputs, data, code, together=True)
+    reading = data & (m.bursts["dir"].to_numpy() == edge_table.READ)
+    read = intervals.regrouped(m.table.extents, np.where(reading, m.bursts["file"].to_numpy(), -1))
+    seen = intervals.length(intervals.union(read), size)[code]
     rewritten = written_bytes - of_way(edge_table.WRITE, loose) - _unique(inputs, data, code, edge_table.WRITE)
     removals = identities.removals(m.table)
     gone = grouping.most(removals["file"].to_numpy(), removals["ns"].to_numpy(), size, -1)[code]
@@ -149,17 +151,15 @@ def _sizes(inputs: Inputs, data: Bools, code: Ints) -> Ints:
     return ends[code]
 
 
-def _unique(inputs: Inputs, data: Bools, code: Ints, way: int = edge_table.READ, together: bool = False) -> Ints:
-    """Distinct bytes that each task read (or wrote) of each version of each file, summed over the tasks; together:
-    that any task did."""
+def _unique(inputs: Inputs, data: Bools, code: Ints, way: int = edge_table.READ) -> Ints:
+    """Distinct bytes that each task read (or wrote) of each version of each file, summed over the tasks."""
     reading = data & (inputs.m.bursts["dir"].to_numpy() == way)
     version = inputs.m.bursts["fresh"].groupby(inputs.m.bursts["file"]).cumsum().to_numpy()
-    none = np.zeros(len(version), dtype=np.int64)
     keys = pd.MultiIndex.from_arrays(
         [
             inputs.m.bursts["file"].to_numpy(),
-            none if together else inputs.of_who[inputs.m.bursts["who"].to_numpy()],
-            version if way == edge_table.WRITE else none,
+            inputs.of_who[inputs.m.bursts["who"].to_numpy()],
+            version if way == edge_table.WRITE else np.zeros(len(version), dtype=np.int64),
         ]
     )
     group, pairs = pd.factorize(keys)

@@ -16,9 +16,12 @@ from tailrace.analyzer.util.types import Ints
 
 def findings(found: Insights) -> JsonObject:
     """`total`, and rows as `Finding.json` has them, with `Finding.words` (cost, words), in order of what they cost."""
-    rows = found.findings()
-    shown = [{**finding.json(), **dict(zip(("cost", "words"), finding.words, strict=True))} for finding in rows]
-    return {"total": len(rows), "rows": [plain(row) for row in shown[: LIMITS["findings"]]]}
+    found_rows = found.findings()
+    rows = []
+    for finding in found_rows[: LIMITS["findings"]]:
+        cost, words = finding.words
+        rows.append(plain({**finding.json(), "cost": cost, "words": words}))
+    return {"total": len(found_rows), "rows": rows}
 
 
 def verdict(found: Insights) -> JsonObject:

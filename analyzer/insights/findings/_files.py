@@ -46,6 +46,15 @@ def matches(found: Analyses, files: pd.DataFrame, column: str, words: str, absen
     )
 
 
+def bytes_by_process(rows: pd.DataFrame) -> dict[int, dict[int, int]]:
+    """Process -> file -> bytes, of rows of bursts with a column process."""
+    out: dict[int, dict[int, int]] = {}
+    sums = rows.groupby(["process", "file"], sort=False)["bytes"].sum()
+    for (process, file), moved in zip(sums.index, sums.to_numpy(), strict=True):
+        out.setdefault(int(process), {})[int(file)] = int(moved)
+    return out
+
+
 def named_after(paths: pd.Series, known: Collection[str]) -> Bools:
     """Which of the paths are a known one with a suffix (-journal, .lock)."""
     return np.array([any(stem in known for stem in file_classes.stems(path)) for path in paths], dtype=np.bool_)

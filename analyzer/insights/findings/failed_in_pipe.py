@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from signal import SIGPIPE
 
 import numpy as np
-import pandas as pd
 
 from tailrace.analyzer.edges import edge_table, file_classes
-from tailrace.analyzer.insights import command_lines
+from tailrace.analyzer.insights import command_lines, failures
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import EVIDENCE, FAILURE, Match, Row, Rule, more
+from tailrace.analyzer.insights.findings import _files
 from tailrace.analyzer.store import processes
 from tailrace.analyzer.util.formatting import bytes_text, clean
-from tailrace.analyzer.util.types import Bools
 
 ANSWERS = re.compile(r"([efz]|bz|xz)?grep|rg|[zx]?cmp|[zx]?diff|test|expr")
 """Programs whose exit code 1 is an answer."""
@@ -27,7 +26,7 @@ LONGEST = 60
 @dataclass(frozen=True)
 class _Failed:
     """A process (position in `Inputs.lives`) that failed: its task, command, exit code, whether a program that wrote to
-    it ended by SIGPIPE, the largest file that its task wrote (-1: none), and the tasks that read that."""
+    it ended by SIGPIPE, the largest file that its output went to (-1: none), and the tasks that read that."""
 
     task: int
     command: str
@@ -44,7 +43,7 @@ def find(found: Analyses) -> Iterator[Match]:
     if not rows:
         return
     inputs, top = found.inputs, rows[0]
-    name, row = inputs.called(top.task), inputs.tasks.iloc[top.task]
+    name = inputs.called(top.task)
     path = str(inputs.m.paths[top.file]) if top.file >= 0 else ""
     early = " before it had read all that was written to it" if top.cut else ""
     made = f": {path} ({bytes_text(top.bytes)}) may lack what it should have passed on" if path else ""
@@ -52,7 +51,7 @@ def find(found: Analyses) -> Iterator[Match]:
     yield Match(
         title=f"`{top.command}` of {name} ended with exit code {top.code}{early}, in a pipeline that went on{made}"
         f"{read}{more(len(rows))}",
-        names={"task": "/".join(filter(None, (str(row["workflow"]), str(row["task"])))) or inputs.name(top.task)},
+        names={"task": found.task_id(top.task)},
         count=len(rows),
         evidence=[
             Row(
@@ -70,80 +69,87 @@ def find(found: Analyses) -> Iterator[Match]:
 
 def _failed(found: Analyses) -> Iterator[_Failed]:
     inputs, m, lives = found.inputs, found.inputs.m, found.inputs.lives
-    table = m.processes
-    if "signal" not in table or not (table["exit"].fillna(0) != 0).any():
+    if "signal" not in m.processes or not (m.processes["exit"].fillna(0) != 0).any():
         return
-    keys, lines = processes.keys(m.who), command_lines.commands(m)
-    ends = {
-        key: (code, signal)
-        for key, code, signal in zip(processes.keys(table), table["exit"], table["signal"], strict=True)
-    }
-    end_of = [ends.get(keys[actors[0]], (pd.NA, pd.NA)) for actors in lives.actors]
-    code = np.array([0 if pd.isna(end[0]) else int(end[0]) for end in end_of], dtype=np.int64)
-    signal = np.array([0 if pd.isna(end[1]) else int(end[1]) for end in end_of], dtype=np.int64)
-    known = np.array([not (pd.isna(end[0]) and pd.isna(end[1])) for end in end_of], dtype=np.bool_)
-    channels = _channels(found)
+    below, above = _pipes(found)
+    if not below:
+        return
+    keys, lines, ends = processes.keys(m.who), command_lines.commands(m), failures.ends(inputs)
     command = [" ".join(lines.get(keys[actors[0]], [])) for actors in lives.actors]
-    for process in np.flatnonzero(code != 0).tolist():
-        actors = lives.actors[process]
-        last, task = lives.last(process), int(inputs.of_who[actors[-1]])
-        program = file_classes.program(str(m.who["exe"].iat[last]))
-        if m.of_manager[actors].any() or not inputs.works[task] or (ANSWERS.fullmatch(program) and code[process] == 1):
+    went_well: dict[str, set[int]] = {}
+    for process in np.flatnonzero(ends.known & (ends.code == 0)).tolist():
+        went_well.setdefault(command[process], set()).add(int(inputs.of_who[lives.actors[process][-1]]))
+    results = _Results(found)
+    for process in np.flatnonzero(ends.code != 0).tolist():
+        actors, to, into = lives.actors[process], [*below.get(process, ())], [*above.get(process, ())]
+        if not to or ends.signal[to].any() or ends.code[to].any() or not ends.known[to].all():
             continue
-        into, out = (channels[channels[side] == process] for side in ("reader", "writer"))
-        to = out["reader"].to_numpy(dtype=np.int64)
-        if not len(to) or (signal[to] != 0).any() or (code[to] != 0).any() or not known[to].all():
+        task, code = int(inputs.of_who[actors[-1]]), int(ends.code[process])
+        program = file_classes.program(str(m.who["exe"].iat[lives.last(process)]))
+        if m.of_manager[actors].any() or not inputs.works[task] or (ANSWERS.fullmatch(program) and code == 1):
             continue
-        cut = bool((signal[into["writer"].to_numpy(dtype=np.int64)] == SIGPIPE).any())
-        like = np.array([bool(one) and one == command[process] for one in command], dtype=np.bool_)
-        if not cut and not _others_did(inputs.of_who[[of[-1] for of in lives.actors]], like & known, code, task):
+        cut = bool((ends.signal[into] == SIGPIPE).any())
+        elsewhere = went_well.get(command[process], set()) - {task} if command[process] else set()
+        if not cut and len(elsewhere) < 2:
             continue
-        file, size, readers = _result(found, task, _below(channels, process))
+        file, size, readers = results.of(task, _reached(below, process))
         words = clean(shlex.join(lines.get(keys[actors[0]], [program])))
         words = words if len(words) <= LONGEST else f"{words[: LONGEST - 1].rstrip()}\u2026"
-        yield _Failed(task, words, int(code[process]), cut, file, size, readers)
+        yield _Failed(task, words, code, cut, file, size, readers)
 
 
-def _others_did(task_of: np.ndarray, like: Bools, code: np.ndarray, task: int) -> bool:
-    """Whether the same command ended with 0 in two other tasks or more."""
-    return len(set(task_of[like & (code == 0)].tolist()) - {task}) > 1
-
-
-def _channels(found: Analyses) -> pd.DataFrame:
-    """writer, reader: processes (positions in `Inputs.lives`) of one task, through the same pipe."""
+def _pipes(found: Analyses) -> tuple[dict[int, set[int]], dict[int, set[int]]]:
+    """Process (position in `Inputs.lives`) -> those of its task that read what it wrote to a pipe; and the other way
+    around."""
     m, inputs = found.inputs.m, found.inputs
-    pipe = (m.table.files["ftype"] == "fifo").to_numpy()[m.bursts["file"].to_numpy()]
-    rows = m.bursts.loc[pipe & (m.bursts["bytes"] > 0).to_numpy(), ["who", "file", "dir"]]
+    rows = m.bursts.loc[m.of_type("fifo") & (m.bursts["bytes"] > 0).to_numpy(), ["who", "file", "dir"]]
     who = rows["who"].to_numpy(dtype=np.int64)
     rows = rows.assign(process=inputs.lives.process[who], task=inputs.of_who[who])
     ends = [rows.loc[rows["dir"] == way, ["file", "task", "process"]] for way in (edge_table.WRITE, edge_table.READ)]
-    both = ends[0].merge(ends[1], on=["file", "task"], suffixes=("_w", "_r")).drop_duplicates()
-    both = both[both["process_w"] != both["process_r"]]
-    result: pd.DataFrame = both.rename(columns={"process_w": "writer", "process_r": "reader"})
-    return result
+    both = ends[0].merge(ends[1], on=["file", "task"], suffixes=("_w", "_r"))[["process_w", "process_r"]]
+    below: dict[int, set[int]] = {}
+    above: dict[int, set[int]] = {}
+    for writer, reader in both.drop_duplicates().itertuples(index=False):
+        if writer != reader:
+            below.setdefault(int(writer), set()).add(int(reader))
+            above.setdefault(int(reader), set()).add(int(writer))
+    return below, above
 
 
-def _below(channels: pd.DataFrame, process: int) -> set[int]:
+def _reached(below: dict[int, set[int]], process: int) -> set[int]:
     """The processes that the output of one may have reached through pipes."""
-    below, new = {process}, {process}
+    reached, new = {process}, [process]
     while new:
-        new = set(channels["reader"][channels["writer"].isin(new)].tolist()) - below
-        below |= new
-    return below - {process}
+        more_of = below.get(new.pop(), set()) - reached
+        reached |= more_of
+        new += more_of
+    return reached - {process}
 
 
-def _result(found: Analyses, task: int, writers: set[int]) -> tuple[int, int, list[int]]:
-    """The largest file of data that these processes wrote (-1: none), its bytes, and which other tasks read it."""
-    m, inputs = found.inputs.m, found.inputs
-    rows = m.bursts[m.classed(("data",)) & (m.bursts["bytes"] > 0).to_numpy()]
-    of_task = inputs.of_who[rows["who"].to_numpy()]
-    mine = np.isin(inputs.lives.process[rows["who"].to_numpy()], [*writers])
-    sums = rows[mine & (rows["dir"] == edge_table.WRITE).to_numpy()].groupby("file")["bytes"].sum()
-    if not len(sums):
-        return -1, 0, []
-    file = int(sums.idxmax())
-    readers = of_task[((rows["file"] == file) & (rows["dir"] == edge_table.READ)).to_numpy()]
-    return file, int(sums.max()), sorted(set(readers.tolist()) - {task})
+class _Results:
+    """Who wrote and who read the files of data."""
+
+    def __init__(self, found: Analyses) -> None:
+        m, inputs = found.inputs.m, found.inputs
+        rows = m.bursts.loc[m.classed(("data",)) & (m.bursts["bytes"] > 0).to_numpy(), ["who", "file", "dir", "bytes"]]
+        who = rows["who"].to_numpy(dtype=np.int64)
+        rows = rows.assign(process=inputs.lives.process[who], task=inputs.of_who[who])
+        self._written = _files.bytes_by_process(rows[rows["dir"] == edge_table.WRITE])
+        read = rows.loc[rows["dir"] == edge_table.READ, ["file", "task"]].drop_duplicates()
+        self._readers: dict[int, list[int]] = {}
+        for file, task in read.itertuples(index=False):
+            self._readers.setdefault(int(file), []).append(int(task))
+
+    def of(self, task: int, writers: set[int]) -> tuple[int, int, list[int]]:
+        """The file of which these processes wrote most (-1: none), its bytes, and which other tasks read it."""
+        sums: dict[int, int] = {}
+        for process in writers:
+            for file, moved in self._written.get(process, {}).items():
+                sums[file] = sums.get(file, 0) + moved
+        if not sums:
+            return -1, 0, []
+        file = min(sums, key=lambda one: (-sums[one], one))
+        return file, sums[file], sorted({*self._readers.get(file, ())} - {task})
 
 
 RULE = Rule(

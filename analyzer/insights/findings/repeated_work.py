@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from tailrace.analyzer.edges import edge_table, file_classes
 from tailrace.analyzer.insights import command_lines
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import EVIDENCE, LEAST, TIME, Match, Row, Rule, Threshold, more
+from tailrace.analyzer.insights.findings import _files
 from tailrace.analyzer.insights.lifetime import COPIER, COPIERS, KERNEL
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
@@ -27,32 +27,26 @@ _INPUT, _OUTPUT = "(input)", "(output)"
 
 
 class _Work(NamedTuple):
-    """What two processes have in common that did the same: how they were started, what they read and how much of it,
-    and how much they wrote to each output."""
+    """What two processes have in common that did the same, beside their arguments: the program, what they read and how
+    much of it, and how much they wrote to each output."""
 
     program: str
-    arguments: tuple[str, ...]
     inputs: tuple[tuple[int, int], ...]
     outputs: tuple[int, ...]
 
 
 def find(found: Analyses) -> Iterator[Match]:
     """All such work, as one match."""
-    of_work: dict[_Work, list[tuple[int, int]]] = {}
-    for process, task, work in _works(found):
-        of_work.setdefault(work, []).append((process, task))
     makespan = found.inputs.makespan_ns
     shown: list[Row] = []
     tasks: set[int] = set()
-    for work, doers in of_work.items():
-        users = {task for _, task in doers}
-        if len(users) >= TASKS.value:
-            took = _took(found, np.array([process for process, _ in doers], dtype=np.int64))
-            gain, most = (int(ns * (1 - 1 / len(doers))) for ns in took)
-            file, size = max(work.inputs, key=lambda row: row[1])
-            name = str(found.inputs.m.paths[file])
-            shown.append(Row(program=work.program, path=name, bytes=size, tasks=len(users), gain_ns=gain, most_ns=most))
-            tasks |= users
+    for work, doers in _repeated(found):
+        users = _tasks(found, doers)
+        gain, most = (int(ns * (1 - 1 / len(doers))) for ns in _took(found, np.array(doers, dtype=np.int64)))
+        file, size = max(work.inputs, key=lambda row: row[1])
+        name = str(found.inputs.m.paths[file])
+        shown.append(Row(program=work.program, path=name, bytes=size, tasks=len(users), gain_ns=gain, most_ns=most))
+        tasks |= users
     shown.sort(key=lambda row: -int(str(row["gain_ns"])))
     cost = min(sum(int(str(row["gain_ns"])) for row in shown), makespan)
     if not LEAST.reached(cost, makespan):
@@ -72,53 +66,70 @@ def find(found: Analyses) -> Iterator[Match]:
     )
 
 
-def _works(found: Analyses) -> Iterator[tuple[int, int, _Work]]:
-    """Position in `Inputs.lives`, task and work of each process that worked for one task alone, not as one of its
-    ranks, and read files of data and nothing from another process."""
-    inputs, m, lives = found.inputs, found.inputs.m, found.inputs.lives
-    table = inputs.tables.get("ranks")
-    ranks = set() if table is None or not len(table) else set(processes.keys(table))
+def _repeated(found: Analyses) -> Iterator[tuple[_Work, list[int]]]:
+    """Work that processes (positions in `Inputs.lives`) of so many tasks did with the same arguments."""
+    m, lives = found.inputs.m, found.inputs.lives
     lines, keys = command_lines.commands(m), processes.keys(m.who)
-    reads, writes, fed = _accesses(found)
+    accesses = _Accesses(found)
+    of_work: dict[_Work, list[int]] = {}
+    for process, work in _works(found, accesses):
+        of_work.setdefault(work, []).append(process)
+    for work, doers in of_work.items():
+        if len(_tasks(found, doers)) < TASKS.value:
+            continue
+        same: dict[tuple[str, ...], list[int]] = {}
+        for process in doers:
+            words = lines.get(keys[lives.first(process)])
+            if words is not None:
+                same.setdefault(_arguments(m, words, accesses, process), []).append(process)
+        yield from ((work, alike) for alike in same.values() if len(_tasks(found, alike)) >= TASKS.value)
+
+
+def _tasks(found: Analyses, doers: Collection[int]) -> set[int]:
+    lives = found.inputs.lives
+    return {int(found.inputs.of_who[lives.first(process)]) for process in doers}
+
+
+def _works(found: Analyses, accesses: _Accesses) -> Iterator[tuple[int, _Work]]:
+    """Position in `Inputs.lives` and work of each process that worked for one task alone, not as one of its ranks, and
+    read files of data and nothing from another process."""
+    inputs, m, lives = found.inputs, found.inputs.m, found.inputs.lives
+    table, keys = inputs.tables.get("ranks"), processes.keys(m.who)
+    ranks = set() if table is None or not len(table) else set(processes.keys(table))
     copies = found.lifetime.copies
     copies = copies[copies["evidence"].isin((KERNEL, COPIER))]
     source = dict(zip(copies["target"].tolist(), copies["source"].tolist(), strict=True))
-    for process, actors in enumerate(lives.actors):
-        line, task = lines.get(keys[actors[0]]), int(inputs.of_who[actors[0]])
-        if line is None or process in fed or process not in reads or process not in writes:
+    for process, wrote in accesses.writes.items():
+        actors, taken = lives.actors[process], accesses.taken(process)
+        if process in accesses.fed or sum(taken.values()) < 1024 * READ.value:
             continue
-        if keys[actors[0]] in ranks or m.of_manager[actors].any() or (inputs.of_who[actors] != task).any():
+        if keys[actors[0]] in ranks or m.of_manager[actors].any() or len(set(inputs.of_who[actors].tolist())) > 1:
             continue
-        taken = {file: moved for file, moved in reads[process].items() if file not in writes[process]}
-        if sum(taken.values()) >= 1024 * READ.value:
-            program = file_classes.program(str(m.who["exe"].iat[lives.last(process)]))
-            if program in COPIERS:  # file_copies.py tells of these
-                continue
-            arguments = tuple(_named(m, word, taken, writes[process]) for word in line[1:])
+        program = file_classes.program(str(m.who["exe"].iat[lives.last(process)]))
+        if program not in COPIERS:  # file_copies.py tells of these
             inputs_of = tuple(sorted((_origin(file, source), moved) for file, moved in _large(taken).items()))
-            yield process, task, _Work(program, arguments, inputs_of, tuple(sorted(_large(writes[process]).values())))
+            yield process, _Work(program, inputs_of, tuple(sorted(_large(wrote).values())))
 
 
-def _accesses(found: Analyses) -> tuple[dict[int, dict[int, int]], dict[int, dict[int, int]], set[int]]:
-    """The bytes that each process read of each file of data, and that it wrote to each file and channel; and the
-    processes that read from a channel."""
-    m = found.inputs.m
-    rows = m.bursts.loc[
-        m.classed(("data", "stream")) & (m.bursts["bytes"] > 0).to_numpy(), ["who", "file", "dir", "bytes"]
-    ]
-    rows = rows.assign(process=found.inputs.lives.process[rows["who"].to_numpy()])
-    channel = np.isin(m.class_of_file[rows["file"].to_numpy()], [file_classes.CLASSES.index("stream")])
-    way = rows["dir"].to_numpy()
-    fed = set(rows["process"].to_numpy()[channel & (way == edge_table.READ)].tolist())
-    return _by_process(rows[~channel & (way == edge_table.READ)]), _by_process(rows[way == edge_table.WRITE]), fed
+class _Accesses:
+    """The bytes that each process read of each file of data (reads), and that it wrote to each file and channel
+    (writes); fed: the processes that read from a channel."""
 
+    def __init__(self, found: Analyses) -> None:
+        m = found.inputs.m
+        some = m.classed(("data", "stream")) & (m.bursts["bytes"] > 0).to_numpy()
+        rows = m.bursts.loc[some, ["who", "file", "dir", "bytes"]]
+        rows = rows.assign(process=found.inputs.lives.process[rows["who"].to_numpy()])
+        channel = m.class_of_file[rows["file"].to_numpy()] == file_classes.STREAM
+        way = rows["dir"].to_numpy()
+        self.fed: set[int] = set(rows["process"].to_numpy()[channel & (way == edge_table.READ)].tolist())
+        self._reads = _files.bytes_by_process(rows[~channel & (way == edge_table.READ)])
+        self.writes = _files.bytes_by_process(rows[way == edge_table.WRITE])
 
-def _by_process(rows: pd.DataFrame) -> dict[int, dict[int, int]]:
-    out: dict[int, dict[int, int]] = {}
-    sums = rows.groupby(["process", "file"], sort=False)["bytes"].sum()
-    for (process, file), moved in zip(sums.index, sums.to_numpy(), strict=True):
-        out.setdefault(int(process), {})[int(file)] = int(moved)
-    return out
+    def taken(self, process: int) -> dict[int, int]:
+        """What a process read that it had not written itself."""
+        mine = self.writes.get(process, {})
+        return {file: moved for file, moved in self._reads.get(process, {}).items() if file not in mine}
 
 
 def _large(of_file: dict[int, int]) -> dict[int, int]:
@@ -135,15 +146,24 @@ def _origin(file: int, source: dict[int, int]) -> int:
     return file
 
 
-def _named(m: Model, word: str, inputs: Collection[int], outputs: Collection[int]) -> str:
-    """An argument; `_INPUT` or `_OUTPUT` if it names one, or what the names of outputs begin with. A word without a
-    slash or a dot may be a parameter that is also a part of a name."""
-    part = "/" + word.removeprefix("./").lstrip("/")
-    if len(part) < 2 or not ("/" in word or "." in word):
-        return word
-    if any(str(m.paths[file]).endswith(part) for file in inputs):
-        return _INPUT
-    return _OUTPUT if any(part in str(m.paths[file]) for file in outputs) else word
+def _arguments(m: Model, words: Sequence[str], accesses: _Accesses, process: int) -> tuple[str, ...]:
+    """The arguments of a process; `_INPUT` or `_OUTPUT` for one that names such a file, or what the names of outputs
+    begin with. A word without a slash or a dot may be a parameter that is also a part of a name."""
+    inputs = {str(m.paths[file]) for file in accesses.taken(process)}
+    outputs = [str(m.paths[file]) for file in accesses.writes[process]]
+    by_name: dict[str, list[str]] = {}
+    for path in inputs:
+        by_name.setdefault(path.rpartition("/")[2], []).append(path)
+
+    def named(word: str) -> str:
+        part = "/" + word.removeprefix("./").lstrip("/")
+        if len(part) < 2 or not ("/" in word or "." in word):
+            return word
+        if any(path.endswith(part) for path in by_name.get(part.rpartition("/")[2], ())):
+            return _INPUT
+        return _OUTPUT if any(part in path for path in outputs) else word
+
+    return tuple(named(word) for word in words[1:])
 
 
 def _took(found: Analyses, process: Ints) -> tuple[int, int]:
