@@ -41,7 +41,7 @@ SEQUENCE = "tasks one after the other"
 """A note, with which a verdict does not say that there is little to gain."""
 
 Value = str | int | float | bool | None
-Row = dict[str, Value]
+Evidence = dict[str, Value]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Match:
     cost_bytes: int = 0
     estimate: bool = False
     count: int = 1
-    evidence: Sequence[Row] = ()
+    evidence: Sequence[Evidence] = ()
     query: str = ""
     advice: str = ""
     change: str = ""
@@ -92,7 +92,7 @@ class Finding:
     cost_bytes: int = 0
     estimate: bool = False
     count: int = 1
-    evidence: Sequence[Row] = ()
+    evidence: Sequence[Evidence] = ()
     doubts: Sequence[str] = ()
     small: bool = False
     change: str = ""
@@ -226,7 +226,7 @@ class Rule:
         return query.format(run=shell.directory(directory), **words)
 
 
-def rows_of(table: pd.DataFrame, limit: int = EVIDENCE) -> list[Row]:
+def rows_of(table: pd.DataFrame, limit: int = EVIDENCE) -> list[Evidence]:
     """The first rows of a table, JSON-ready."""
     rows = table.head(limit).to_dict("records")
     return [{str(k): v.item() if isinstance(v, np.generic) else v for k, v in row.items()} for row in rows]

@@ -1,10 +1,10 @@
-"""The rules that make findings: one file each, this folder is the table.
+"""The rules that make findings, a file for each family.
 
     Analyses -> ranked() -> [Finding], by what they are about (`RANK`), then by cost
 
-A file declares `RULE`, a `finding.Rule`; names that begin with `_` are what several rules share. To add a finding, add
-its file, its case in tests/support/finding_cases.py and its number in tests/unit/test_findings.py, and run
-tools/findings_docs.py.
+A file begins with what its rules share; each rule is a function and, below it, its `finding.Rule`; `RULES` ends the
+file. To add a finding, add it there, its case in tests/support/finding_cases.py and its number in
+tests/unit/test_findings.py, and run tools/findings_docs.py.
 
 No rules, though Drishti has them: shares of reads, writes and consecutive calls, which are no fault (`tailrace access`
 shows them); that MPI-IO is not used, since most workflows have no MPI; nonblocking calls and the settings of
@@ -13,23 +13,21 @@ aggregators, which no trace has.
 
 from __future__ import annotations
 
-import pkgutil
-from importlib import import_module
 from math import inf
 from operator import itemgetter
 
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import ADVISED, FAILURE, GAPS, IO, RANK, SPACE, TIME, Finding, Match, Rule
 from tailrace.analyzer.insights.finding_list import Findings
+from tailrace.analyzer.insights.findings import calls, failures, files, order, quality, races, tasks, waits
 
-
-def _rules() -> tuple[Rule, ...]:
-    names = (module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
-    found = [import_module(f"{__name__}.{name}").RULE for name in names]
-    return tuple(sorted(found, key=lambda rule: (list(RANK).index(rule.about), rule.kind)))
-
-
-RULES = _rules()
+FAMILIES = (failures, races, order, waits, tasks, calls, files, quality)
+RULES: tuple[Rule, ...] = tuple(
+    sorted(
+        (rule for family in FAMILIES for rule in family.RULES),
+        key=lambda rule: (list(RANK).index(rule.about), rule.kind),
+    )
+)
 """Every rule, by what it is about and by kind."""
 
 
