@@ -107,7 +107,7 @@ def test_a_forked_command_is_as_a_started_one(run: Path, tmp_path: Path) -> None
 
 def test_every_command_that_prints_an_answer_takes_the_same_format_option() -> None:
     context = click.Context(main.group)
-    for name in main.COMMANDS:
+    for name in main.group.lines:
         command = main.group.get_command(context, name)
         assert command is not None
         options = {option: one for one in command.params for option in one.opts}
@@ -115,6 +115,13 @@ def test_every_command_that_prints_an_answer_takes_the_same_format_option() -> N
         if "--format" in options:
             kind = options["--format"].type
             assert isinstance(kind, click.Choice) and "json" in kind.choices, name
+
+
+def test_what_is_shown_has_a_short_form(run: Path) -> None:
+    short, long = (call(*words, "access", run) for words in ((), ("show",)))
+    assert (short.returncode, short.stdout) == (0, long.stdout) and short.stdout
+    listed = call("--help").stdout.decode()
+    assert "\nUnderstand a run:\n" in listed and not any(f"\n  {name} " in listed for name in main.SHOWN)
 
 
 def test_a_directory_with_two_slashes_before_it(run: Path) -> None:

@@ -43,7 +43,9 @@ def test_the_files_are_those_that_the_commands_generate() -> None:
     ("words", "expected"),
     [
         (("que",), ["query"]),
-        (("e",), ["export", "env"]),
+        (("e",), ["env", "export"]),
+        (("show", "ta"), ["task"]),
+        (("ta",), ["tag", "task"]),
         (("flux", "col"), ["collect"]),
         (("export", "run", "--to", "p"), ["perfetto", "prov"]),
         (("query", "--sta"), ["--stage", "--start"]),
@@ -113,9 +115,10 @@ def test_completion_imports_nothing_heavy(words: str) -> None:
 
 
 def test_a_command_has_the_same_summary_in_the_list_and_on_its_page() -> None:
-    from tailrace.cli.main import COMMANDS
+    from tailrace.cli.main import SHOWN, group
 
-    for name, (_, text) in COMMANDS.items():
+    shown = {f"show-{name}": line for name, line in SHOWN.items()}
+    for name, (_, text) in {**group.listed, **shown}.items():
         page = (SHARE / "man" / "man1" / f"tailrace-{name}.1").read_text()
         section = page.split(".SH NAME\n")[1].split("\n.SH")[0].replace("\\-", "-")
         assert section == f"tailrace-{name} - {text.rstrip('.')}"
