@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from tailrace import _native, context, hashed_names, installation
+from tailrace import _native, context, installation
 from tailrace.errors import CoreError, UsageError
 from tailrace.integrations import settings
 
@@ -114,27 +114,6 @@ def attach(run_dir: str | Path, tags: str = "") -> None:
 def is_attached() -> bool:
     """Whether `attach` began the tracing of this process, and not whoever started it."""
     return _attached and context.active()
-
-
-def change_run(run_dir: str | Path) -> None:
-    """Traces this process into another run from now on: it ends in the run that it was attached to, which is whole, and
-    begins in the other one as a process with the same pid and a new start.
-
-    Threads that were there before and are not the calling one follow with their next block (after 10 s, or some
-    thousand calls); programs that are started follow at once. Raises CoreError when this process was not attached by
-    `attach`, can't change, or hashes names otherwise than the other run.
-    """
-    if not is_attached():
-        raise CoreError(
-            "this process is traced by who started it, into that run: start another process for another run"
-        )
-    if not hashed_names.fits_core(run_dir):
-        raise CoreError(
-            f"this process hashes names otherwise than {run_dir} (TAILRACE_REDACT): start another process for that run"
-        )
-    code = context.change_run(str(run_dir))
-    if code:
-        raise CoreError(f"can't trace this process into {run_dir}: {os.strerror(code)}")
 
 
 def _load_and_attach(path: Path) -> str | None:

@@ -17,7 +17,6 @@
 #include "layers/native_functions.h"
 #include "layers/python_functions.h"
 #include "linker/real.h"
-#include "session/change_run.h"
 #include "session/ledger.h"
 #include "session/processor_account.h"
 #include "session/record.h"
@@ -177,14 +176,6 @@ TAILRACE_API size_t tailrace_tag_error(const char *tags, char *message, size_t s
 
 TAILRACE_API const char *tailrace_run_directory() {
   return g_session.state.load() == State::kOn ? g_session.environment[Setting::TAILRACE_RUN].data() : nullptr;
-}
-
-TAILRACE_API int tailrace_change_run(const char *run) {
-  if (!run || *run != '/') return -EINVAL;
-  if (!enter()) return -ESRCH;
-  settle_all_streams();
-  rings::settle();
-  return change_run(string_view(run));
 }
 
 TAILRACE_API const char *tailrace_setting(const char *name) {

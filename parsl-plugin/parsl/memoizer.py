@@ -82,8 +82,6 @@ class TracingMemoizer(Memoizer):
         self._after_lock = threading.Lock()
         self._also_after: dict[str, list[str]] = {}
         """Of `wait` lines that are not written yet, by their `after`: the tasks besides the first."""
-        self.is_running = False
-        """Between the kernel's start and the end of its cleanup."""
 
     def __getattr__(self, name: str) -> Any:
         # Methods beyond the interface, such as BasicMemoizer.checkpoint().
@@ -92,7 +90,6 @@ class TracingMemoizer(Memoizer):
         return getattr(self._inner, name)
 
     def start(self, **where: str) -> None:  # versions of Parsl tell less, or more
-        self.is_running = True
         self._inner.start(**where)
         with self._isolated("follow what the program waits for"):
             waits.install()
@@ -310,4 +307,3 @@ class TracingMemoizer(Memoizer):
         finally:
             with self._isolated("seal the trace"):
                 self._on_end()
-            self.is_running = False

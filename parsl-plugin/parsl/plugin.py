@@ -8,11 +8,10 @@ import copy
 import logging
 import os
 import sys
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import parsl
 from parsl.config import Config
@@ -25,9 +24,6 @@ from tailrace.integrations import settings as _settings
 from tailrace.integrations.workflow import Workflow, opened_run, surrounding_task, unused_name
 from tailrace.parsl.manager import MANAGER
 
-if TYPE_CHECKING:
-    from tailrace.parsl.memoizer import TracingMemoizer
-
 _log = logging.getLogger("tailrace.parsl")
 
 _PER_TASK_TAGS = ("workflow", "stage", "task", "try")
@@ -36,10 +32,6 @@ _POOLS_END_WAIT_S = 5.0
 _KERNELS = ("ipykernel_launcher", "colab_kernel_launcher")
 """Programs that run notebooks."""
 
-NEW = "new"
-"""A run directory that has to be a new one."""
-_memoizers: "weakref.WeakSet[TracingMemoizer]" = weakref.WeakSet()
-"""Those of the workflows of this process."""
 
 StageNames = Callable[[TaskRecord], str | None] | Mapping[str, str]
 
@@ -58,9 +50,7 @@ def trace(
     """A configuration like `config` whose tasks are traced: `parsl.load(trace(config))`.
 
     run_dir: the run directory; the workers must reach it. Default: that of the surrounding `tailrace run`, or of the
-        workflow that this process traced before, else a new one under ./tailrace-runs. A later workflow of the same
-        process, as in a notebook, gets a run of its own by another directory, or by run_dir="new" for one under
-        ./tailrace-runs.
+        workflow that this process traced before, as in a notebook, else a new one under ./tailrace-runs.
     workflow: the workflow's name. Default: the program's or notebook's. "-2" is appended when the run has a workflow of
         that name.
     tags: further tags of every task.
@@ -114,7 +104,7 @@ def _trace(
     from tailrace.parsl.memoizer import TracingMemoizer
 
     library = str(environment.library_path())
-    directory = _run_directory(None if run_dir == NEW else run_dir, base_tags, run_dir == NEW)
+    directory = _run_directory(run_dir, base_tags)
     followed = Workflow("parsl", directory, unused_name(directory, workflow), base_tags, surrounding_task())
     _add_to_store(directory, store)
     _attach(directory)
@@ -137,7 +127,6 @@ def _trace(
         redaction=mode_here() if arguments else None,
         on_end=partial(followed.close, _POOLS_END_WAIT_S),
     )
-    _memoizers.add(memoizer)
     traced.memoizer, traced.retry_handler = memoizer, memoizer.retry_handler(config.retry_handler)
     return traced
 
@@ -179,28 +168,19 @@ def _program_name() -> str:
     return program_name(sys.argv, os.environ, vars(sys.modules["__main__"]), cwd)
 
 
-def _run_directory(wanted: str | Path | None, tags: str, new: bool = False) -> Path:
-    """The directory that this process is traced into, else the wanted one, created or opened; where an earlier workflow
-    of this process attached it and is over, the wanted or a new one."""
+def _run_directory(wanted: str | Path | None, tags: str) -> Path:
+    """The run that this process is traced into, else the wanted one, created or opened."""
     traced_into = context.run_directory() if context.active() else None
-    if traced_into is not None:
-        other = new or (wanted is not None and Path(wanted).expanduser().resolve() != Path(traced_into).resolve())
-        if other and environment.is_attached() and not any(one.is_running for one in _memoizers):
-            return _another_run(wanted, tags)
-        if new:
-            _log.warning("tailrace: this process is already traced into %s: tracing the workflow there", traced_into)
-        if wanted is not None and Path(wanted).expanduser().resolve() != Path(traced_into).resolve():
-            _log.warning(
-                "tailrace: this process is already traced into %s: tracing the workflow there, not into %s",
-                traced_into,
-                wanted,
-            )
-        return Path(traced_into)
-    return _opened(wanted, tags)
-
-
-def _opened(wanted: str | Path | None, tags: str) -> Path:
-    return opened_run(wanted, _program_name(), tags)
+    if traced_into is None:
+        return opened_run(wanted, _program_name(), tags)
+    if wanted is not None and Path(wanted).expanduser().resolve() != Path(traced_into).resolve():
+        _log.warning(
+            "tailrace: this process is already traced into %s: the workflow is recorded there, not in %s; another run"
+            " needs another process",
+            traced_into,
+            wanted,
+        )
+    return Path(traced_into)
 
 
 _indexed: set[Path] = set()
@@ -220,12 +200,6 @@ def _add_to_store(directory: Path, store: str | Path | None) -> None:
             store,
             indexing.STORE,
         )
-
-
-def _another_run(wanted: str | Path | None, tags: str) -> Path:
-    directory = _opened(wanted, tags)
-    environment.change_run(directory)
-    return directory
 
 
 def _attach(directory: Path) -> None:

@@ -13,7 +13,6 @@ from tailrace import installation
 SOURCE = Path(__file__).parents[1] / "programs" / "promised_api.c"
 HEADERS = ("tailrace.h", "plugin.h")
 INTERNAL = {
-    "tailrace_change_run",
     "tailrace_command_line",
     "tailrace_count_own",
     "tailrace_pass_on",

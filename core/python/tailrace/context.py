@@ -9,7 +9,6 @@ look-up. Every traced Python worker imports this module, so it imports almost no
 """
 
 import ctypes
-import errno
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,9 +24,8 @@ _SIGNATURES = {
     "tailrace_count_own": (None, [ctypes.c_uint64, ctypes.c_uint64]),
     "tailrace_run_directory": (ctypes.c_char_p, []),
     "tailrace_setting": (ctypes.c_char_p, [ctypes.c_char_p]),
-    "tailrace_change_run": (ctypes.c_int, [ctypes.c_char_p]),
 }
-_WRITING = ("tailrace_pass_on", "tailrace_flush", "tailrace_change_run")
+_WRITING = ("tailrace_pass_on", "tailrace_flush")
 """Called without the interpreter's lock, since they may write to a file."""
 
 
@@ -91,12 +89,6 @@ def run_directory() -> str | None:
     core = _core()
     path = core.run_directory() if core is not None else None
     return path.decode("utf-8", "surrogateescape") if path else None
-
-
-def change_run(directory: str) -> int:
-    """Goes on in another run (tailrace.integrations.environment.change_run). 0, or an errno."""
-    core = _core()
-    return -int(core.change_run(os.fsencode(directory))) if core is not None else errno.ESRCH
 
 
 def setting(name: str) -> str | None:

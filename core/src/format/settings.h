@@ -31,13 +31,7 @@ struct StartEnvironment {
   string_view managed;      // tags from the managers' own variables (managers.h)
   uint32_t world_size = 0;  // how many ranks there are, by them; 0: they don't say
 
-  string_view operator[](Setting s) const {
-    const string_view *run = s == Setting::TAILRACE_RUN ? __atomic_load_n(&other_run, __ATOMIC_ACQUIRE) : nullptr;
-    return run ? *run : values[static_cast<size_t>(s)];
-  }
-  // The process goes on in another run (session/change_run.h). Threads may be reading the one before: it stays.
-  void set_run(const string_view *run) { __atomic_store_n(&other_run, run, __ATOMIC_RELEASE); }
-  const string_view *other_run = nullptr;
+  string_view operator[](Setting s) const { return values[static_cast<size_t>(s)]; }
   // TAILRACE_PROPAGATE=environment: the settings are visible, and the program may remove them.
   bool is_exposed() const { return (*this)[Setting::TAILRACE_PROPAGATE] == "environment"; }
 };

@@ -93,8 +93,7 @@ SegmentHeader *exchange_segment(Thread *t) {
   Session &g = g_session;
   SegmentHeader *full = t->segment;
   // A file with the name of another process rings no bell of its own.
-  if (g.sealed_for_exit || is_of_earlier_run(full) || full->from_reserve.load(std::memory_order_relaxed))
-    return nullptr;
+  if (g.sealed_for_exit || full->from_reserve.load(std::memory_order_relaxed)) return nullptr;
   SealerBoard *board = board_of_sealer();
   if (!board || g.spare_count == kMostSpares) return nullptr;
   SegmentHeader *next = take_spare(t);

@@ -190,14 +190,6 @@ void begin_child_ledger() {
   g.ledger->loaded = g.ledger->base_loaded.load();
 }
 
-void begin_ledger_again() {
-  begin_ledger(false);
-  // What the streams hold was read in the run before, and put there by its events.
-  BufferedBytes buffered = bytes_in_buffers();
-  g_session.ledger->ahead = -buffered.unread;
-  g_session.ledger->base[kWritten] += static_cast<uint64_t>(buffered.unwritten);
-}
-
 void move_ledger_to(SegmentHeader *segment) {
   Session &g = g_session;
   if (g.ledger != &g.own_ledger) return;

@@ -43,8 +43,6 @@ bool read_thread_account(int tid, uint64_t (&totals)[2]);
 void begin_ledger(bool continues);
 // At the begin of a forked child, whose totals in the kernel begin at 0.
 void begin_child_ledger();
-// Where the process goes on in another run.
-void begin_ledger_again();
 // Moves the ledger into the segment.
 void move_ledger_to(SegmentHeader *segment);
 

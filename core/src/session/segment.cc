@@ -155,25 +155,6 @@ bool leave_segment(Thread *t, int status) {
   return true;
 }
 
-// Call with the sealing lock held. After the process has gone on in another run, the thread follows with a segment there.
-bool move_on(Thread *t) {
-  SegmentHeader *earlier = t->segment;
-  uint32_t epoch = t->epoch;
-  bool sealed = seal_and_empty(t, true);
-  Locked lock(g_wiped.table);
-  SegmentHeader *s = make_segment(kFirstSlots, t->tid);
-  if (!s) return false;
-  // The writer of a record sees by another epoch that names and context are to be written again.
-  do {
-    ++epoch;
-  } while ((epoch & 0xFFFF) == 0);
-  s->epoch.store(epoch, std::memory_order_relaxed);
-  move_ledger_to(s);
-  attach_segment(t, s, 0);
-  if (sealed && is_done(earlier)) remove_segment_file(earlier);
-  return true;
-}
-
 bool hand_over(Thread *t) {
   take_captured(t);
   Locked lock(g_wiped.table);
@@ -188,7 +169,6 @@ void make_room_in_full(Thread *t) {
   const bool is_found = is_named(t->segment);
   if (is_found && hand_over(t)) return;
   Locked lock(g_wiped.sealing);
-  if (is_of_earlier_run(t->segment) && move_on(t)) return;
   SealJob job = seal_records(t);
   if (job.status < 0 && (leave_segment(t, job.status) || (!is_found && hand_over(t)))) return;
   if (job.status < 0) {
@@ -264,11 +244,6 @@ void note_thread(Thread *t) {
   head->mark.store(make_mark(kThreadRecord, static_cast<uint16_t>(t->epoch)), std::memory_order_release);
 }
 
-bool follow_process(Thread *t) {
-  Locked lock(g_wiped.sealing);
-  return move_on(t);
-}
-
 void forget_scratch() {
   if (g_session.scratch) free_seal_scratch(g_session.scratch);
   g_session.scratch = nullptr;
@@ -304,7 +279,6 @@ Slot *reserve_slowly(Thread *t, uint32_t n) {
 void seal_thread(Thread *t) {
   if (!t->segment) return;
   Locked lock(g_wiped.sealing);
-  if (t->next != t->begin && is_of_earlier_run(t->segment) && move_on(t)) return;
   // Records that can't be written now may be later; only a full segment has to be emptied.
   if (t->next != t->begin && !seal_and_empty(t)) set_deadline(t, now_ticks());
 }
@@ -417,32 +391,10 @@ void seal_unnamed() {
   }
 }
 
-void leave_segments() {
-  Session &g = g_session;
-  seal_handed();
-  forget_sealer();
-  for (auto &reserved : g.reserve) reserved = nullptr;
-  for (Thread *t = g.threads; t; t = t->next_thread) {
-    if ((t != t_thread && t->in_use.load(std::memory_order_acquire)) || !t->segment) continue;
-    if (seal_and_empty(t, true) && is_done(t->segment)) remove_segment_file(t->segment);
-    t->segment = nullptr;
-    t->begin = t->next = t->limit = t->captured_to = nullptr;
-    forget_waits(t);
-    t->retry_events = 0;
-  }
-}
-
 void seal_for_exit() {
   Session &g = g_session;
   Thread *self = t_thread;
   Locked lock(g_wiped.sealing);
-  // No sealer of this run looks for them.
-  for (Thread *t = g.threads; t; t = t->next_thread) {
-    // Of a thread that runs the segment may change.
-    if (t != self && t->in_use.load(std::memory_order_acquire)) continue;
-    if (!t->segment || !is_of_earlier_run(t->segment)) continue;
-    if (seal_and_empty(t, true) && is_done(t->segment)) remove_segment_file(t->segment);
-  }
   {
     Locked table(g_wiped.table);
     if (are_named() && leave_to_sealer()) return;

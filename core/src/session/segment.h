@@ -13,9 +13,6 @@ void open_segment(Thread *t);
 bool adopt_segments(uint32_t count, uint32_t mine);
 // Records that the thread continues a segment that another thread began.
 void note_thread(Thread *t);
-// The thread goes on in the run that its process has moved to (session/change_run.h), with a segment there. False: there
-// can be none.
-bool follow_process(Thread *t);
 // In a forked child: frees the sealer's memory, which the parent may have been using.
 void forget_scratch();
 
@@ -41,12 +38,6 @@ void report_losses();
 // Before execve: where files of this process's segments have lost their names, so that its next image can't adopt them,
 // seals what they have.
 void seal_unnamed();
-
-// Whether the segment belongs to a run that this process has left (session/change_run.h).
-inline bool is_of_earlier_run(const SegmentHeader *s) { return s->start_realtime_ns != g_session.start_realtime_ns; }
-// Seals what this thread and ended ones have recorded, and takes their segments from them. What can't be sealed is left to
-// the launcher. Sealing and table lock held.
-void leave_segments();
 
 // Whether the thread's records would fill 64 KiB of lines or more.
 inline bool is_worth_a_block(const Thread *t) { return t->next - t->begin > 240; }

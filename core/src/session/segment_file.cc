@@ -18,23 +18,11 @@
 namespace tailrace {
 namespace {
 
-const char *segment_path(const char *stem, uint32_t index, const PathBuffer &buffer) {
+const char *segment_path(uint32_t index, const PathBuffer &buffer) {
   Writer w(buffer.data(), kPathBytes);
-  w << string_view(stem) << '.';
+  w << string_view(g_session.journal_stem) << '.';
   w.number(index) << ".tj";
   return w.c_str();
-}
-
-const char *segment_path(uint32_t index, const PathBuffer &buffer) {
-  return segment_path(g_session.journal_stem, index, buffer);
-}
-
-// Also of a run that the process has left.
-const char *segment_path(const SegmentHeader *segment, const PathBuffer &buffer) {
-  const Session &g = g_session;
-  const EarlierJournals *of = segment->start_realtime_ns == g.start_realtime_ns ? nullptr : g.earlier_journals;
-  while (of && of->start_realtime_ns != segment->start_realtime_ns) of = of->before;
-  return segment_path(of ? of->stem : g.journal_stem, segment->segment, buffer);
 }
 
 // Writes the directory of this user's journals in the present place. False: there is no such place here.
@@ -311,7 +299,7 @@ bool extend_segment_file(SegmentHeader *segment) {
   uint32_t allocated = segment->allocated_slots.load(std::memory_order_relaxed);
   if (allocated >= kSegmentSlots) return true;
   PathBuffer path;
-  FileJob job{segment_path(segment, path), allocated, kSegmentSlots, Sharing::kThisProcess, nullptr, 0};
+  FileJob job{segment_path(segment->segment, path), allocated, kSegmentSlots, Sharing::kThisProcess, nullptr, 0};
   with_descriptor(extend_job, &job, job.status);
   if (job.status < 0) return false;
   segment->allocated_slots.store(kSegmentSlots, std::memory_order_release);
@@ -341,14 +329,14 @@ bool is_named(const SegmentHeader *segment) {
   PathBuffer path;
   struct statx s;
   constexpr int kFlags = AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC;
-  int status = sys::statx(AT_FDCWD, segment_path(segment, path), kFlags, STATX_INO, &s);
+  int status = sys::statx(AT_FDCWD, segment_path(segment->segment, path), kFlags, STATX_INO, &s);
   if (status == 0) return s.stx_ino == segment->file_inode && device_of(s) == segment->file_device;
   return (status != -ENOENT && status != -ENOTDIR) || has_another_root();
 }
 
 void remove_segment_file(const SegmentHeader *segment) {
   PathBuffer path;
-  sys::unlink(segment_path(segment, path));
+  sys::unlink(segment_path(segment->segment, path));
 }
 
 bool share_segment(SegmentHeader *segment, Sharing sharing) {

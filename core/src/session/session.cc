@@ -307,7 +307,7 @@ Thread *begin_thread() {
   bool first;
   {
     sys::SignalsBlocked signals;
-    bool continues, is_behind = false;
+    bool continues;
     {
       Locked lock(g_wiped.table);
       t = free_thread();
@@ -320,16 +320,12 @@ Thread *begin_thread() {
       t->paths_taken = 0;
       t_thread = t;
       continues = t->segment != nullptr;
-      if (continues) {
-        is_behind = is_of_earlier_run(t->segment);
-      } else {
-        open_segment(t);
-      }
+      if (!continues) open_segment(t);
       first = g_session.process_members_bytes && !g_session.start_recorded;
       g_session.start_recorded = g_session.start_recorded || first;
     }
     // Not under the table lock, since it may seal and the sealing lock comes first.
-    if (continues && !(is_behind && follow_process(t))) note_thread(t);
+    if (continues) note_thread(t);
   }
   if (g_thread_key < kInlineKeys) watch_thread_end();
   if (first) record_start(t);
@@ -344,15 +340,6 @@ void record_start(Thread *t) {
   if (missing) describe_missing_journal();
   MemorySegment memory(t);
   record_process_start(t);
-}
-
-void begin_again() {
-  Session &g = g_session;
-  g.first_segment = nullptr;
-  g.host_described = false;
-  begin_process();
-  g.start_recorded = true;  // by the caller
-  describe_process(g_argv);
 }
 
 Thread *new_thread() {
@@ -572,7 +559,6 @@ void write_process_identity(Writer &out, bool same) {
   out.number(g.journal_uid);
   // A thread that could make no segment goes on in the process's first one.
   const SegmentHeader *mine = t_thread && t_thread->segment ? t_thread->segment : g.first_segment;
-  if (mine && is_of_earlier_run(mine)) mine = g.first_segment;
   if (!same || is_vfork_child() || !t_thread || !mine) return;
   out << ':';
   out.number(g.pid) << ':';

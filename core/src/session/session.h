@@ -138,13 +138,6 @@ struct Spare {
 constexpr uint32_t kSparesOfAll = 2, kSparesOfAThread = 2, kMostSpares = 32;
 struct SealerBoard;
 
-// Where the segments of a run lie that this process has left (session/change_run.h).
-struct EarlierJournals {
-  uint64_t start_realtime_ns;  // the process's in that run
-  const char *stem;            // journal_stem
-  const EarlierJournals *before;
-};
-
 struct Session {
   std::atomic<State> state;
   StartEnvironment environment;
@@ -186,7 +179,6 @@ struct Session {
   char *seal_stack;         // kPrivateStackBytes
   uint64_t unaccounted_ns;  // processor time of sealing that no block has (SealOptions)
   char host[256];
-  const EarlierJournals *earlier_journals;
   char journal_stem[2048];  // <dir>/<host>-<pid>-<start>
   char trace_path[3072];
   char process_members[12 * 1024];  // args of the start event
@@ -293,8 +285,6 @@ void release_thread(Thread *t);
 
 void count_loss(Thread *t, Loss cause, uint64_t number = 1);
 
-// The process goes on in another run, by the settings, as one that begins now. Sealing and table lock held.
-void begin_again();
 // Records the start of the process, as the first event of its first thread.
 void record_start(Thread *t);
 

@@ -58,7 +58,6 @@ EarlierImage this_image() {
   const Session &g = g_session;
   if (is_vfork_child() || !t_thread || !g.first_segment) return {};
   const SegmentHeader *mine = t_thread->segment ? t_thread->segment : g.first_segment;
-  if (mine->start_realtime_ns != g.start_realtime_ns) return {};
   return {g.start_realtime_ns, g.start.monotonic_ns, g.segment_count.load(std::memory_order_relaxed), mine->segment};
 }
 
