@@ -17,7 +17,7 @@ import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from tailrace import _native
 from tailrace.analyzer.foreign import calls
@@ -190,12 +190,12 @@ def _args(event: Document) -> Document:
     return args if isinstance(args, dict) else {}
 
 
-def _is_count(value: object) -> bool:
+def _is_count(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST
 
 
 def _count(value: object) -> int | None:
-    return int(str(value)) if _is_count(value) else None
+    return value if _is_count(value) else None
 
 
 def _signed(value: object) -> int | None:

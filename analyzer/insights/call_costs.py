@@ -13,7 +13,7 @@ Xu et al. 2017 (DXT: ranks outside of the box plot).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -70,8 +70,8 @@ def flushes(inputs: Inputs) -> pd.DataFrame:
     names = bursts[["who"]].assign(path=inputs.m.paths[bursts["file"].to_numpy()])
     files = names.drop_duplicates().groupby("who").size()
     table = []
-    for stage, mine in rows.groupby(group[rows["who"].to_numpy()]):
-        calls, time = int(mine["calls"].sum()), wall[int(str(stage))]
+    for stage, mine in _by_stage(rows, group):
+        calls, time = int(mine["calls"].sum()), wall[stage]
         users = mine["who"].unique()
         needed = int(files.reindex(users, fill_value=0).sum())
         table.append(
@@ -82,7 +82,7 @@ def flushes(inputs: Inputs) -> pd.DataFrame:
                 "needed": min(needed, calls),
                 "time_ns": time,
                 "gain_ns": int(time * max(1 - needed / calls, 0)),
-                "stage_code": int(str(stage)),
+                "stage_code": stage,
             }
         )
     return _largest(table)
@@ -99,17 +99,16 @@ def seeks(inputs: Inputs) -> pd.DataFrame:
     counts = inputs.m.table.counts
     data = counts[counts["kind"] <= edge_table.WRITE]
     table = []
-    for stage, mine in rows.groupby(group[rows["who"].to_numpy()]):
-        code = int(str(stage))
-        calls, lost = int(mine["calls"].sum()), int(useless[group == code].sum())
+    for stage, mine in _by_stage(rows, group):
+        calls, lost = int(mine["calls"].sum()), int(useless[group == stage].sum())
         table.append(
             {
                 "stage": _stage(inputs, stage),
                 "seeks": calls,
                 "useless": min(lost, calls),
-                "data_calls": int(data["calls"][group[data["who"].to_numpy()] == code].sum()),
-                "gain_ns": int(wall[code] * min(lost / calls, 1)),
-                "stage_code": code,
+                "data_calls": int(data["calls"][group[data["who"].to_numpy()] == stage].sum()),
+                "gain_ns": int(wall[stage] * min(lost / calls, 1)),
+                "stage_code": stage,
             }
         )
     return _largest(table)
@@ -134,9 +133,9 @@ def streams(inputs: Inputs) -> pd.DataFrame:
         return _largest([])
     wall = _wall(inputs, rows, group, (edge_table.READ, edge_table.WRITE))
     table = []
-    for stage, mine in rows.groupby(group[rows["who"].to_numpy()]):
+    for stage, mine in _by_stage(rows, group):
         calls, moved = int(mine["calls"].sum()), int(mine["bytes"].sum())
-        time = wall[int(str(stage))]
+        time = wall[stage]
         table.append(
             {
                 "stage": _stage(inputs, stage),
@@ -146,7 +145,7 @@ def streams(inputs: Inputs) -> pd.DataFrame:
                 "kernel_calls": -(-moved // FLOOR_BYTES),
                 "time_ns": time,
                 "gain_ns": time,
-                "stage_code": int(str(stage)),
+                "stage_code": stage,
             }
         )
     return _largest(table)
@@ -200,7 +199,7 @@ def independent(inputs: Inputs) -> pd.DataFrame:
     group = stage_of_who(inputs)
     together = rows["name"].astype(str).str.contains("|".join(_COLLECTIVE)).to_numpy(dtype=np.bool_)
     table = []
-    for stage, mine in rows.assign(together=together).groupby(group[rows["who"].to_numpy()]):
+    for stage, mine in _by_stage(rows.assign(together=together), group):
         users = mine["who"].unique()
         collective = int(mine["calls"][mine["together"]].sum())
         alone = int(mine["calls"].sum()) - collective
@@ -214,7 +213,7 @@ def independent(inputs: Inputs) -> pd.DataFrame:
                 "collective": collective,
                 "processes": len(users),
                 "gain_ns": int(time * alone / (alone + collective)),
-                "stage_code": int(str(stage)),
+                "stage_code": stage,
             }
         )
     return _largest(table)
@@ -280,8 +279,9 @@ def misaligned(inputs: Inputs) -> pd.DataFrame:
     found["more"] = found["unaligned"] * np.minimum(found["most_block"], found["bytes"] // found["calls"].clip(1))
     group = stage_of_who(inputs)
     table = []
-    for (stage, block), mine in found.groupby([group[found["who"].to_numpy()], "most_block"]):
-        top = mine.loc[mine["unaligned"].idxmax()]
+    parts = ((stage, *part) for stage, mine in _by_stage(found, group) for part in grouping.parts(mine, "most_block"))
+    for stage, block, mine in parts:
+        top = mine.iloc[int(mine["unaligned"].to_numpy().argmax())]
         table.append(
             {
                 "stage": _stage(inputs, stage),
@@ -289,10 +289,10 @@ def misaligned(inputs: Inputs) -> pd.DataFrame:
                 "files": int(mine["file"].nunique()),
                 "calls": int(mine["placed"].sum()),
                 "unaligned": int(mine["unaligned"].sum()),
-                "block_bytes": int(str(block)),
+                "block_bytes": block,
                 "bytes": int(mine["more"].sum()),
                 "gain_ns": 0,
-                "stage_code": int(str(stage)),
+                "stage_code": stage,
             }
         )
     return _largest(table, "bytes")
@@ -311,16 +311,16 @@ def read_ahead(inputs: Inputs) -> pd.DataFrame:
     if rows.empty:
         return _largest([])
     table = []
-    for stage, mine in rows.groupby(stage_of_who(inputs)[rows["who"].to_numpy()]):
+    for stage, mine in _by_stage(rows, stage_of_who(inputs)):
         by_file = mine.groupby("file")["ahead"].sum()
         table.append(
             {
                 "stage": _stage(inputs, stage),
-                "path": str(m.paths[int(str(by_file.idxmax()))]),
+                "path": str(m.paths[by_file.index[int(by_file.to_numpy().argmax())]]),
                 "files": len(by_file),
                 **{name: int(mine[name].sum()) for name in ("seeks", "asked", "ahead")},
                 "gain_ns": 0,
-                "stage_code": int(str(stage)),
+                "stage_code": stage,
             }
         )
     return _largest(table, "ahead")
@@ -346,8 +346,13 @@ def event_names(inputs: Inputs, part: str) -> frozenset[str]:
     return frozenset(name for name in inputs.m.table.functions["name"].astype(str).unique() if part in name)
 
 
-def _stage(inputs: Inputs, code: object) -> str:
-    return str(inputs.stages["stage"].iat[int(str(code))])
+def _stage(inputs: Inputs, code: int) -> str:
+    return str(inputs.stages["stage"].iat[code])
+
+
+def _by_stage(rows: pd.DataFrame, group: Ints) -> Iterator[tuple[int, pd.DataFrame]]:
+    """The rows of each stage. group: of each actor (`who`), its stage."""
+    return grouping.parts(rows.assign(stage=group[rows["who"].to_numpy()]), "stage")
 
 
 def _functions(inputs: Inputs, names: frozenset[str], kind: int) -> pd.DataFrame:
@@ -365,8 +370,8 @@ def _wall(inputs: Inputs, rows: pd.DataFrame, group: Ints, kinds: Sequence[int])
     whole = every.groupby(group[every["who"].to_numpy()])["time_ns"].sum()
     part = rows.groupby(group[rows["who"].to_numpy()])["time_ns"].sum()
     return {
-        int(str(code)): int(_busy(inputs, group == code, kinds) * min(int(ns) / max(int(whole[code]), 1), 1))
-        for code, ns in part.items()
+        code: int(_busy(inputs, group == code, kinds) * min(int(ns) / max(int(whole[code]), 1), 1))
+        for code, ns in zip(part.index.tolist(), part.tolist(), strict=True)
     }
 
 

@@ -346,7 +346,7 @@ def _alignment(m: Model, code: int) -> _Alignment:
     if len(blocks) != 1:
         return {"block_bytes": None, "unaligned": {}}
     sums = rows.groupby("dir")[["placed", "unaligned"]].sum()
-    found = {edge_table.CALLS[int(str(way))]: [int(one) for one in row] for way, row in sums.iterrows()}
+    found = {edge_table.CALLS[way]: row for way, row in zip(sums.index.tolist(), sums.to_numpy().tolist(), strict=True)}
     return {"block_bytes": blocks.pop(), "unaligned": found}
 
 

@@ -152,7 +152,7 @@ def _flows(inputs: Inputs, stage: int) -> tuple[list[dict[str, Any]], list[dict[
 
     def side(mine: str, other: str) -> list[dict[str, Any]]:
         sums = rows[rows[mine] == stage].groupby(other)["bytes"].sum().sort_values(ascending=False, kind="stable")
-        return [{"stage": names[int(str(code))], "bytes": int(moved)} for code, moved in sums.items()]
+        return [{"stage": names[code], "bytes": moved} for code, moved in zip(sums.index, sums.tolist(), strict=True)]
 
     return side("consumer", "producer"), side("producer", "consumer")
 

@@ -59,8 +59,8 @@ def add_files(m: Model, rows: Sequence[JsonObject], files: JsonObject, task_row:
     for way, name in ((edge_table.READ, "reads"), (edge_table.WRITE, "writes")):
         mine = sums[sums["dir"] == way]
         number = mine["task"].value_counts()
-        for task, count in number.items():
-            rows[int(str(task))][f"n_{name}"] = int(count)
+        for task, count in zip(number.index.tolist(), number.tolist(), strict=True):
+            rows[task][f"n_{name}"] = count
         shown = mine[(place[mine["file"].to_numpy()] >= 0)]
         shown = shown[shown.groupby("task").cumcount() < LIMITS["files_of_task"]]
         columns = (shown["task"].tolist(), place[shown["file"].to_numpy()].tolist(), shown["bytes"].tolist())

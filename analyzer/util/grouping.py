@@ -9,7 +9,7 @@ significant one first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -188,3 +188,9 @@ def groups(key: Ints) -> Groups:
     """The groups of equal keys; the rows of a group keep their order."""
     by_key = order(key)
     return Groups(by_key, np.flatnonzero(first_of_run(key[by_key])))
+
+
+def parts(rows: pd.DataFrame, key: str) -> Iterator[tuple[int, pd.DataFrame]]:
+    """The rows of each value of an integer column, by value: `rows.groupby(key)` with keys of that type."""
+    for value in np.unique(rows[key].to_numpy()).tolist():
+        yield value, rows[rows[key] == value]

@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -728,6 +728,16 @@ PIPE_BYTES = 64 << 10
 """What a pipe holds: a call of so many bytes costs little more than the transfer."""
 
 
+class _PipeWriter(NamedTuple):
+    task: int
+    program: str
+    calls: int
+    bytes: int
+    needed: int
+    time_ns: int
+    gain_ns: int
+
+
 def small_pipe_writes(found: Analyses) -> Iterator[Match]:
     """All writers, as one match."""
     inputs, m = found.inputs, found.inputs.m
@@ -740,15 +750,14 @@ def small_pipe_writes(found: Analyses) -> Iterator[Match]:
     pick[pick] = access_costs.smaller_calls(inputs, uses.assign(**sums))[key]
     counts = m.table.counts[m.table.counts["kind"] == edge_table.STREAM]
     buffered = counts.groupby("who")["buffered_calls"].sum().to_dict()
-    rows: list[Evidence] = []
+    rows: list[_PipeWriter] = []
     tasks: set[int] = set()
     left_out: list[intervals.Intervals] = []
     most_ns = 0
-    for who, mine in bursts[pick].groupby("who"):
+    for actor, mine in grouping.parts(bursts[pick], "who"):
         calls, moved = int(mine["calls"].sum()), int(mine["bytes"].sum())
-        if calls < PIPE_WRITES.value or buffered.get(int(str(who)), 0) * 2 > calls:
+        if calls < PIPE_WRITES.value or buffered.get(actor, 0) * 2 > calls:
             continue
-        actor = int(str(who))
         task = int(inputs.of_who[actor])
         cover = whatif.io_cover(inputs, pick & (bursts["who"] == actor).to_numpy())
         took = int(cover.length()[task])
@@ -759,32 +768,29 @@ def small_pipe_writes(found: Analyses) -> Iterator[Match]:
         busy = min(took, own) if own > 0 else took
         share = float(access_costs.saved(busy, calls, moved, needed))
         gain = int(busy * share)
-        rows.append(
-            Evidence(task=task, program=program, calls=calls, bytes=moved, needed=needed, time_ns=took, gain_ns=gain)
-        )
+        rows.append(_PipeWriter(task, program, calls, moved, needed, took, gain))
         tasks.add(task)
         left_out.append(cover.rows._replace(weight=(cover.rows.weight * (gain / max(took, 1))).astype(np.int64)))
         most_ns += int(took * (1 - needed / calls))
-    rows.sort(key=lambda row: -int(str(row["gain_ns"])))
-    cost = min(sum(int(str(row["gain_ns"])) for row in rows), inputs.makespan_ns)
+    rows.sort(key=lambda row: -row.gain_ns)
+    cost = min(sum(row.gain_ns for row in rows), inputs.makespan_ns)
     if not LEAST.reached(cost, inputs.makespan_ns):
         return
     top = rows[0]
     saved = found.replays.without(intervals.joined(left_out), cost, most_ns)
-    task, calls = int(str(top["task"])), int(str(top["calls"]))
-    name, needed = inputs.called(task), int(str(top["needed"]))
-    by = "" if str(top["program"]) in (*name.split(), "?") else f" by {top['program']}"
+    name = inputs.called(top.task)
+    by = "" if top.program in (*name.split(), "?") else f" by {top.program}"
     yield Match(
-        title=f"{name}: {calls:,} writes{by} of {bytes_text(int(str(top['bytes'])) / calls)} on average to a pipe took"
-        f" {time_text(int(str(top['time_ns'])))}; {count_text(needed, 'write')} of {bytes_text(PIPE_BYTES)} would"
+        title=f"{name}: {top.calls:,} writes{by} of {bytes_text(top.bytes / top.calls)} on average to a pipe took"
+        f" {time_text(top.time_ns)}; {count_text(top.needed, 'write')} of {bytes_text(PIPE_BYTES)} would"
         f" do{more(len(rows))}",
-        names={"task": found.of_task(task)},
+        names={"task": found.of_task(top.task)},
         cost_ns=saved.ns,
         least_ns=saved.least_ns,
         most_ns=saved.most_ns,
         estimate=True,
         count=len(rows),
-        evidence=[{**row, "task": inputs.called(int(str(row["task"])))} for row in rows[:5]],
+        evidence=[{**row._asdict(), "task": inputs.called(row.task)} for row in rows[:5]],
         tasks=tasks,
         where=f"in {name}",
     )

@@ -376,7 +376,7 @@ def streaming_candidate(found: Analyses) -> Iterator[Match]:
     named = rows.assign(**{end: [inputs.called(int(task)) for task in rows[end]] for end in ("producer", "consumer")})
     top = named.iloc[0]
     path = str(top["path"])
-    pair = [inputs.stage_of(int(str(rows[end].iat[0]))) for end in ("producer", "consumer")]
+    pair = [inputs.stage_of(int(rows[end].to_numpy()[0])) for end in ("producer", "consumer")]
     yield Match(
         title=f"{top['consumer']} read all of {path} from front to back, after {top['producer']} had written it;"
         f" through a pipe it could start up to {time_text(int(top['gain_ns']))} earlier{more(len(rows))}",

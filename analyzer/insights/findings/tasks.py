@@ -153,7 +153,7 @@ def sequential_tasks(found: Analyses) -> Iterator[Match]:
     pieces: list[tuple[int, int, int]] = []
     begun = inputs.end_ns
     for before, row in pairwise(rows):
-        task, last, begin = (int(str(value)) for value in (row["task"], before["task"], row["begin_ns"]))
+        task, last, begin = (int(value) for value in (row["task"], before["task"], row["begin_ns"]))
         if row["via"] == FORK and min(task, last) >= 0 and stage[task] == stage[last] and not handed.by_server(task):
             ready = max(handed.until(task), int(start[last]))
             if ready < begin:
@@ -474,36 +474,43 @@ class _Work(NamedTuple):
     outputs: tuple[int, ...]
 
 
+class _Repeated(NamedTuple):
+    program: str
+    path: str
+    bytes: int
+    tasks: int
+    gain_ns: int
+    most_ns: int
+
+
 def repeated_work(found: Analyses) -> Iterator[Match]:
     """All such work, as one match."""
     makespan = found.inputs.makespan_ns
-    shown: list[Evidence] = []
+    shown: list[_Repeated] = []
     tasks: set[int] = set()
     for work, doers in _repeated(found):
         users = _tasks(found, doers)
         gain, most = (int(ns * (1 - 1 / len(doers))) for ns in _took(found, np.array(doers, dtype=np.int64)))
         file, size = max(work.inputs, key=lambda row: row[1])
         name = str(found.inputs.m.paths[file])
-        shown.append(
-            Evidence(program=work.program, path=name, bytes=size, tasks=len(users), gain_ns=gain, most_ns=most)
-        )
+        shown.append(_Repeated(work.program, name, size, len(users), gain, most))
         tasks |= users
-    shown.sort(key=lambda row: -int(str(row["gain_ns"])))
-    cost = min(sum(int(str(row["gain_ns"])) for row in shown), makespan)
+    shown.sort(key=lambda row: -row.gain_ns)
+    cost = min(sum(row.gain_ns for row in shown), makespan)
     if not LEAST.reached(cost, makespan):
         return
-    top, path = shown[0], str(shown[0]["path"])
+    top = shown[0]
     yield Match(
-        title=f"{top['tasks']:,} tasks each ran {top['program']} over {path} ({bytes_text(int(str(top['bytes'])))})"
+        title=f"{top.tasks:,} tasks each ran {top.program} over {top.path} ({bytes_text(top.bytes)})"
         f" with the same arguments, and it wrote as much every time{more(len(shown))}",
-        names={"path": path},
+        names={"path": top.path},
         cost_ns=cost,
-        most_ns=min(sum(int(str(row["most_ns"])) for row in shown), makespan),
+        most_ns=min(sum(row.most_ns for row in shown), makespan),
         estimate=True,
         count=len(shown),
-        evidence=shown[:EVIDENCE],
+        evidence=[row._asdict() for row in shown[:EVIDENCE]],
         tasks=tasks,
-        where=f"{top['program']} once",
+        where=f"{top.program} once",
     )
 
 
@@ -650,35 +657,46 @@ _FAILING = (
 )
 
 
+class _Started(NamedTuple):
+    stage: str
+    program: str
+    starts: int
+    median_ns: int
+    gain_ns: int
+    most_ns: int
+    package: str
+    failed: int
+    exit: int
+
+
 def repeated_start_ups(found: Analyses) -> Iterator[Match]:
     """All programs, as one match."""
     inputs, loads = found.inputs, found.start_ups
     long = np.flatnonzero((loads.length_ns > SHORT_NS) & inputs.works[inputs.of_who] & ~inputs.m.of_manager)
-    rows = sorted(_programs(found, long), key=lambda row: -int(str(row["gain_ns"])))
-    saved = sum(int(str(row["gain_ns"])) for row in rows)
+    rows = sorted(_programs(found, long), key=lambda row: -row.gain_ns)
+    saved = sum(row.gain_ns for row in rows)
     if not LEAST.reached(saved, inputs.makespan_ns):
         return
     top = rows[0]
-    failed = int(str(top["failed"]))
-    ends = f"; {failed:,} of these ended with exit code {top['exit']}" if 2 * failed > int(str(top["starts"])) else ""
-    package = f" ({top['package']})" if top["package"] else ""
+    ends = f"; {top.failed:,} of these ended with exit code {top.exit}" if 2 * top.failed > top.starts else ""
+    package = f" ({top.package})" if top.package else ""
     yield Match(
-        title=f"{top['stage']}: {top['program']} was started {top['starts']:,} times, and each time took"
-        f" {time_text(int(str(top['median_ns'])))} to load itself and its modules{package}{ends}{more(len(rows))}",
-        names={"stage": found.of_stage(str(top["stage"]))},
+        title=f"{top.stage}: {top.program} was started {top.starts:,} times, and each time took"
+        f" {time_text(top.median_ns)} to load itself and its modules{package}{ends}{more(len(rows))}",
+        names={"stage": found.of_stage(top.stage)},
         cost_ns=min(saved, inputs.makespan_ns),
-        most_ns=min(sum(int(str(row["most_ns"])) for row in rows), inputs.makespan_ns),
+        most_ns=min(sum(row.most_ns for row in rows), inputs.makespan_ns),
         estimate=True,
         count=len(rows),
-        evidence=rows[:5],
+        evidence=[row._asdict() for row in rows[:5]],
         tasks=set(inputs.of_who[long].tolist()),
-        where=f"in {top['stage']}",
+        where=f"in {top.stage}",
         advice=_FAILING if ends else "",
         change="no program that fails" if ends else "",
     )
 
 
-def _programs(found: Analyses, actors: Ints) -> Iterator[Evidence]:
+def _programs(found: Analyses, actors: Ints) -> Iterator[_Started]:
     inputs, loads = found.inputs, found.start_ups
     lives = (inputs.lives.end - inputs.lives.start)[actors]
     stage = inputs.tasks["stage_code"].to_numpy(dtype=np.int64)[inputs.of_who]
@@ -701,7 +719,8 @@ def _programs(found: Analyses, actors: Ints) -> Iterator[Evidence]:
         if np.median(loads.length_ns[mine]) < SHARE.value / 100 * np.median(lives[code == group]):
             continue
         others = 1 - 1 / len(mine)
-        yield Evidence(
+        failed = Counter(code_of[mine][code_of[mine] != 0].tolist())
+        yield _Started(
             stage=str(inputs.stages["stage"].iat[int(stage[actors[at]])]),
             program=names[at],
             starts=len(mine),
@@ -709,14 +728,9 @@ def _programs(found: Analyses, actors: Ints) -> Iterator[Evidence]:
             gain_ns=int(together[group] * others),
             most_ns=int(most[group] * others),
             package=start_ups.most_loaded(inputs, mine),
-            **_failed(code_of[mine]),
+            failed=failed.total(),
+            exit=failed.most_common(1)[0][0] if failed else 0,
         )
-
-
-def _failed(codes: Ints) -> Evidence:
-    """How many of these exit codes are not 0, and which of them most are."""
-    counts = Counter(codes[codes != 0].tolist())
-    return {"failed": counts.total(), "exit": counts.most_common(1)[0][0] if counts else 0}
 
 
 def _spans(inputs: Inputs, actors: Ints, begin: Ints, end: Ints) -> Intervals:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from glob import escape as literal
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -447,6 +448,15 @@ PROCESSOR_WAITS = Rule(
 )
 
 
+class _Server(NamedTuple):
+    task: int
+    server: str
+    waited_ns: int
+    longest_ns: int
+    bytes: int
+    tasks: int
+
+
 def server_waits(found: Analyses) -> Iterator[Match]:
     """All servers, as one match."""
     inputs, path = found.inputs, found.critical.path
@@ -454,7 +464,7 @@ def server_waits(found: Analyses) -> Iterator[Match]:
     task, high = (pieces[name].to_numpy(dtype=np.int64) for name in ("task", "end_ns"))
     low = high - pieces[list(OWN_PARTS)].sum(axis=1).to_numpy(dtype=np.int64)
     bursts = inputs.m.bursts
-    rows: list[Evidence] = []
+    rows: list[_Server] = []
     tasks: set[int] = set()
     for address, pick in _servers(found).items():
         waits = grouping.sums(task, whatif.io_cover(inputs, pick).inside(task, low, high), len(inputs.tasks))
@@ -463,36 +473,32 @@ def server_waits(found: Analyses) -> Iterator[Match]:
             top = int(waits.argmax())
             mine = pick & (inputs.of_who[bursts["who"].to_numpy()] == top)
             rows.append(
-                Evidence(
-                    task=inputs.called(top),
+                _Server(
+                    task=top,
                     server=address,
                     waited_ns=int(waits.sum()),
                     longest_ns=int(waits[top]),
                     bytes=int(bursts["bytes"].to_numpy()[mine].sum()),
                     tasks=len(users),
-                    code=top,
                 )
             )
             tasks |= set(users)
-    rows.sort(key=lambda row: -int(str(row["waited_ns"])))
-    waited = min(sum(int(str(row["waited_ns"])) for row in rows), inputs.makespan_ns)
+    rows.sort(key=lambda row: -row.waited_ns)
+    waited = min(sum(row.waited_ns for row in rows), inputs.makespan_ns)
     if not rows or not LEAST.reached(waited, inputs.makespan_ns):
         return
     first = rows[0]
-    several, most, every, got = (int(str(first[name])) for name in ("tasks", "longest_ns", "waited_ns", "bytes"))
-    others = (
-        f"; {several:,} {inputs.units} of the critical path waited {time_text(every)} for it" if several > 1 else ""
-    )
+    others = f"; {first.tasks:,} {inputs.units} of the critical path waited {time_text(first.waited_ns)} for it"
     yield Match(
-        title=f"{first['task']} waited {time_text(most)} for {first['server']}, a server outside"
-        f" of the run, and got {bytes_text(got)}{others}{more(len(rows))}",
-        names={"task": found.of_task(int(str(first["code"]))), "server": [f"*->{literal(str(first['server']))}"]},
+        title=f"{inputs.called(first.task)} waited {time_text(first.longest_ns)} for {first.server}, a server outside"
+        f" of the run, and got {bytes_text(first.bytes)}{others if first.tasks > 1 else ''}{more(len(rows))}",
+        names={"task": found.of_task(first.task), "server": [f"*->{literal(first.server)}"]},
         cost_ns=waited,
         estimate=True,
         count=len(rows),
-        evidence=[{key: value for key, value in row.items() if key != "code"} for row in rows[:EVIDENCE]],
+        evidence=[{**row._asdict(), "task": inputs.called(row.task)} for row in rows[:EVIDENCE]],
         tasks=tasks,
-        where=f"from {first['server']}",
+        where=f"from {first.server}",
     )
 
 
