@@ -32,6 +32,16 @@ FAILURE, RACE, ORDER, TIME, SPACE, NOTE, QUALITY = "failure", "race", "order", "
 in another one; time of the makespan; bytes; what is no fault of this run; data quality."""
 RANK = {FAILURE: 0, RACE: 1, ORDER: 2, TIME: 3, SPACE: 3, NOTE: 4, QUALITY: 5}
 """Failures come first, then races: they cost the result. Time and bytes are ranked together, by cost."""
+ABOUT = {
+    FAILURE: "There is no result, or not all of it.",
+    RACE: "Nothing orders these accesses: the result may differ from run to run.",
+    ORDER: "In this run the accesses could not overlap; only their times order them.",
+    TIME: "Time of the run.",
+    SPACE: "Bytes that need not be moved or stored.",
+    NOTE: "No fault of this run.",
+    QUALITY: "What the trace can't tell.",
+}
+"""What findings about each mean."""
 COSTLESS = {FAILURE: "failed", RACE: "race", ORDER: "order", NOTE: "note", QUALITY: "note"}
 """What reports show in place of a cost."""
 

@@ -40,6 +40,23 @@ WORDS = {
     "startup": "starting up before the first task",
     "stop": "ending after the last task",
 }
+MEANINGS = {
+    COMPUTING: "on a processor, outside of recorded calls",
+    RUNNING: "computing, asleep or waiting: the kernel did not tell",
+    "ready": "able to run, while others had the processors",
+    "io": "inside reads, writes and metadata calls",
+    "lock": "in calls that lock a file",
+    "socket": "in calls on them, or until one was ready",
+    "pipe": "in calls on them, or until one was ready",
+    "sleep": "in calls that wait for time",
+    "polling": "until one of several descriptors was ready, or the time was over",
+    "thread": "for a condition, a semaphore, a thread's end or a signal",
+    ELSEWHERE: "blocked outside of recorded calls",
+    "wait": "all processes of a task waited for one outside of it: of another task, or not traced",
+    "startup": "before the first task began",
+    "stop": "after the last call of a task",
+}
+"""What the words stand for; of the time between tasks `words_of` tells."""
 UNTOLD = "waiting outside of recorded calls (asleep, or for a processor)"
 """Of `ELSEWHERE`, where the kernel doesn't tell how long threads were ready, or the trace is older than that."""
 NEXT_SHARE = 0.05
@@ -106,7 +123,7 @@ def _best(found: Analyses, findings: Findings) -> Finding | None:
 
 def _bound(found: Analyses, findings: Findings, parts: Mapping[str, int]) -> str:
     makespan = found.inputs.makespan_ns
-    words = {**words_of(found), "io": _io_words(found), **_lock_words(found, findings, parts)}
+    words = {**_words(found), "io": _io_words(found), **_lock_words(found, findings, parts)}
     crowded = _is_crowded(found)
     (first, most), *others = parts.items()
     rest = [(name, ns) for name, ns in others if ns >= NEXT_SHARE * makespan]
@@ -164,8 +181,14 @@ def _lock_words(found: Analyses, findings: Findings, parts: Mapping[str, int]) -
     return dict.fromkeys(LOCK_STATES, f"waiting for the lock on {top.rpartition('/')[2]}")
 
 
-def words_of(found: Analyses) -> Mapping[str, str]:
-    """The parts of this run in words."""
+def words_of(found: Analyses) -> Mapping[str, tuple[str, str]]:
+    """The parts of this run in words, and what each stands for."""
+    gap = "scheduling, queue" if found.inputs.managed else "their start, the script's own time"
+    meanings = {**MEANINGS, "gap": f"{gap}, tasks without a recorded call" if found.critical.silent else gap}
+    return {name: (text.partition(" (")[0], meanings[name]) for name, text in _words(found).items()}
+
+
+def _words(found: Analyses) -> Mapping[str, str]:
     if found.inputs.time.tells_ready:
         return WORDS
     return {**WORDS, ELSEWHERE: WORDS["ready"] if _is_crowded(found) else UNTOLD}

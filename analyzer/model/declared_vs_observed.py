@@ -44,7 +44,15 @@ from tailrace.analyzer.model.order import DECLARED, ORDERS, Pair, Task, line_of
 from tailrace.analyzer.store.processes import Process
 from tailrace.analyzer.util.types import Bools, Ints
 
-STATUSES = ("observed", "value only", "order only", "not observed", "untraced", "undeclared")
+STATUSES = {
+    "observed": "bytes passed as declared",
+    "value only": "a future passed, no file",
+    "order only": "one waited for the other, no bytes passed",
+    "not observed": "a file was declared, no bytes passed",
+    "untraced": "a file was declared, and one of the two tasks has no events",
+    "undeclared": "bytes passed, nothing was declared",
+}
+"""What reports say of each status."""
 COLUMNS = [
     "workflow",
     "producer",

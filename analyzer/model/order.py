@@ -49,6 +49,14 @@ other. awaited: any other edge. untold: the manager orders tasks by more than it
 second began when the first was over. in time: the second was submitted after the first was over, by the manager's one
 clock; a loop that submits slowly does that, too: in the next run they may overlap. none: they overlapped, or could
 have."""
+WORDS = {
+    DECLARED: "ordered by other dependencies",
+    AWAITED: "the program waited for the first",
+    UNTOLD: "the manager may order them, and doesn't tell",
+    IN_TIME: "in order this time, by their times alone",
+    NONE: "nothing orders them",
+}
+"""What reports say of each."""
 NEVER = np.iinfo(np.int64).max
 
 Task = tuple[str, str]

@@ -16,6 +16,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from pathlib import Path
 
 import jinja2
@@ -74,7 +75,7 @@ def page_text(data: JsonObject) -> str:
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
     )
-    style, script = (PAGE / "page.css").read_text(encoding="utf-8"), joined_scripts()
+    style, script = _unindented(PAGE / "page.css"), joined_scripts()
     return environment.get_template("page.html.j2").render(
         title=data["about"]["title"] or data["about"]["directory"] or "run",
         style=style,
@@ -87,8 +88,13 @@ def page_text(data: JsonObject) -> str:
 
 def joined_scripts() -> str:
     """The page's scripts as one, with a scope of its own."""
-    parts = [(PAGE / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS]
+    parts = [_unindented(PAGE / f"{name}.js") for name in SCRIPTS]
     return '"use strict";\n(() => {\n' + "\n".join(parts) + "})();\n"
+
+
+def _unindented(path: Path) -> str:
+    """The text without indentation, which is a tenth of the page."""
+    return re.sub(r"^[ ]+", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 
 def packed(data: JsonObject) -> JsonObject:

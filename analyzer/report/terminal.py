@@ -24,7 +24,7 @@ from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights.finding import ADVISED
 from tailrace.analyzer.insights.finding_list import COST_WIDTH
 from tailrace.analyzer.report.names import Names, fit, names_of
-from tailrace.analyzer.report.terminal_tables import GAP, ORDER_WORDS, SHOWN, STATUS_STYLES, TABLES, WIDE, first_of
+from tailrace.analyzer.report.terminal_tables import GAP, SHOWN, STATUS_STYLES, TABLES, WIDE, first_of
 from tailrace.analyzer.summary.limits import JsonObject
 from tailrace.analyzer.util.formatting import bytes_text, count_text, shortened, time_text, visible
 
@@ -42,9 +42,6 @@ FINDING_STYLES = {
 LIST_ALL = "tailrace report {run} --all"
 TOGETHER = re.compile(r"(?<=\d) (?=(?:[num]?s|min|h|B|[KMGTP]iB)\b)|(?<=\w) (?=\d+(?: ->|\.?$))")
 """Blanks at which a line does not break: "4.42 s", "merge 13"."""
-GAP_WORDS = "between tasks (scheduling, queue)"
-SILENT_GAP = "between tasks (scheduling, queue, tasks without a recorded call)"
-UNMANAGED_GAP = "between tasks (their start, the script's own time)"
 OUTCOME_STYLES = {"failed": "bold red", "noted": "yellow"}
 
 
@@ -116,7 +113,9 @@ def _facts(data: JsonObject) -> Iterator[Text]:
         parts = [(f"{counts[status]} {status}", style) for status, style in STATUS_STYLES.items() if counts.get(status)]
         said = Text("Declared dependencies: ").append_text(Text(", ").join(Text(*part) for part in parts))
         orders = data["declared"]["orders"]
-        by_order = [f"{orders[order]} {words}" for order, words in ORDER_WORDS.items() if orders.get(order)]
+        by_order = [
+            f"{words}: {orders[order]}" for order, words in data["declared"]["order_words"].items() if orders.get(order)
+        ]
         yield said.append(f" ({', '.join(by_order)})" if by_order else "")
     yield Text(critical_text(data["critical"]))
 
@@ -145,8 +144,8 @@ def critical_text(critical: JsonObject) -> str:
     span = critical["makespan_ms"]
     if not span:
         return "Critical path: nothing ran."
-    gap = GAP_WORDS if critical["managed"] else UNMANAGED_GAP
-    words = {**critical["words"], "gap": SILENT_GAP if critical["silent_tasks"] else gap}
+    told = ("gap", "running")
+    words = {name: f"{text} ({means})" if name in told else text for name, (text, means) in critical["words"].items()}
     shares = ((critical["account_ms"].get(name, 0) / span, words[name]) for name in words)
     parts = ", ".join(f"{share:.0%} {words}" for share, words in shares if share >= 0.005)
     bound = time_text(critical["bound_ms"] * 1e6)

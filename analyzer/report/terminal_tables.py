@@ -44,14 +44,6 @@ STATUS_STYLES = {
     "untraced": "dim",
     "undeclared": "magenta",
 }
-ORDER_WORDS = {
-    "none": "that nothing orders",
-    "untold": "its order is not told",
-    "in time": "in order this time",
-    "awaited": "awaited",
-    "declared": "ordered by others",
-}
-"""What orders the two tasks of an undeclared dependency."""
 REGION_TIMES = ("time", "io", "unoverlapped", "unoverlapped_app")
 MANAGER = "(workflow manager: {files})"
 RESULTS = "(declared results: {files})"
@@ -311,7 +303,7 @@ def _declared(data: JsonObject, names: Names, width: int) -> Table | None:
     for row in shown:
         ends = [visible(task_name(row, end)) for end in ("producer", "consumer")]
         status = Text(row["status"], STATUS_STYLES[row["status"]])
-        order = ORDER_WORDS[row["order"]] if row["status"] == "undeclared" else ""
+        order = data["declared"]["order_words"][row["order"]] if row["status"] == "undeclared" else ""
         table.rows.append((*ends, row["via"], status, bytes_text(row["bytes"]), order))
     return table
 

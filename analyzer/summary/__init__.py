@@ -14,9 +14,9 @@ import pandas as pd
 
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights import insights
-from tailrace.analyzer.model import dataflow, outcomes, regions, stages, waits
+from tailrace.analyzer.model import dataflow, order, outcomes, regions, stages, waits
 from tailrace.analyzer.model.dataflow import Model
-from tailrace.analyzer.model.declared_vs_observed import WORKFLOW_OF, compare_declared
+from tailrace.analyzer.model.declared_vs_observed import STATUSES, WORKFLOW_OF, compare_declared
 from tailrace.analyzer.store import samples
 from tailrace.analyzer.summary import (
     access,
@@ -93,6 +93,8 @@ def collect(run: AnalyzedRun, model: Model | None = None) -> JsonObject:
         "never_read": {"removed": int(unread["removed"].sum()), **cut(unread, "never_read")},
         "declared": {
             "counts": declared["status"].value_counts().to_dict(),
+            "statuses": STATUSES,
+            "order_words": order.WORDS,
             "orders": declared.loc[declared["status"] == "undeclared", "order"].value_counts().to_dict(),
             **cut(_with_names(whole, declared), "declared"),
         },

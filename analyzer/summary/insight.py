@@ -8,20 +8,29 @@ from itertools import groupby
 
 from tailrace.analyzer.insights import Inputs, Insights
 from tailrace.analyzer.insights.critical import PARTS, TASK_PARTS
-from tailrace.analyzer.insights.verdict import words_of
+from tailrace.analyzer.insights.finding import ABOUT
+from tailrace.analyzer.insights.verdict import COMPUTING, words_of
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.summary.limits import LIMITS, JsonObject, ms, plain
 from tailrace.analyzer.util.types import Ints
 
+OUTSIDE = {
+    "start": "(start-up, before the first task)",
+    "rest": "(stop, after the last task)",
+    "silent": "(tasks without a recorded call)",
+}
+"""Pieces of the critical path that no task is on."""
+
 
 def findings(found: Insights) -> JsonObject:
-    """`total`, and rows as `Finding.json` has them, with `Finding.words` (cost, words), in order of what they cost."""
+    """`total`; `about`, what each kind of them means; and rows as `Finding.json` has them, with `Finding.words` (cost,
+    words), in order of what they cost."""
     found_rows = found.findings()
     rows = []
     for finding in found_rows[: LIMITS["findings"]]:
         cost, words = finding.words
         rows.append(plain({**finding.json(), "cost": cost, "words": words}))
-    return {"total": len(found_rows), "rows": rows}
+    return {"total": len(found_rows), "rows": rows, "about": ABOUT}
 
 
 def verdict(found: Insights) -> JsonObject:
@@ -32,7 +41,7 @@ def verdict(found: Insights) -> JsonObject:
 
 def critical(found: Insights, start_ns: int, tasks: list[JsonObject], task_row: Ints) -> JsonObject:
     """The critical path: what the makespan was spent on (ms; account_ms: the same with what is not known apart, words:
-    its names), by stage, and its pieces, the longest when cut.
+    its names and what they stand for), by stage, and its pieces, the longest when cut.
 
     Args:
         tasks: the rows that the report has.
@@ -49,23 +58,21 @@ def critical(found: Insights, start_ns: int, tasks: list[JsonObject], task_row: 
         rows.append(
             {
                 "task": shown_as,
-                "name": inputs.name(task) if task >= 0 else "",
+                "name": inputs.name(task) if task >= 0 else OUTSIDE.get(str(row["via"]), "(nothing ran yet)"),
                 "stage": tasks[shown_as]["stage"] if shown_as >= 0 else -1,
                 "via": str(row["via"]),
                 "path": _path_of(inputs.m, version),
                 "start": ms(row["begin_ns"] - start_ns),
                 "end": ms(row["end_ns"] - start_ns),
-                **{name: ms(row[name]) for name in PARTS},
+                **{COMPUTING if name == "compute" else name: ms(row[name]) for name in PARTS},
             }
         )
     return {
         "makespan_ms": ms(inputs.makespan_ns),
-        "managed": inputs.managed,
-        "silent_tasks": c.silent,
         "bound_ms": ms(c.bound_ns),
         "parts_ms": {name: ms(ns) for name, ns in c.parts.items()},
         "account_ms": {name: ms(ns) for name, ns in found.verdict.parts.items()},
-        "words": dict(words_of(found)),
+        "words": {name: list(words) for name, words in words_of(found).items()},
         "stages": [
             {
                 "stage": str(row["stage"]),
