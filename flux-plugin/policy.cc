@@ -3,7 +3,7 @@
 
 #include <fnmatch.h>
 
-#include "format/detail.h"
+#include "format/choices.h"
 
 namespace tailrace::flux {
 namespace {

@@ -4,7 +4,7 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 
-#include "format/detail.h"
+#include "format/choices.h"
 
 namespace tailrace::slurm {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "format/detail.h"
+#include "format/choices.h"
 #include "format/follow_request.h"
 #include "format/journal.h"
 #include "format/redaction.h"

@@ -5,7 +5,7 @@
 
 #include "environment.h"
 #include "fault.h"
-#include "format/detail.h"
+#include "format/choices.h"
 #include "format/follow_request.h"
 #include "format/tags.h"
 #include "words.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "format/build_info.h"
-#include "format/detail.h"
+#include "format/choices.h"
 #include "format/functions.h"
 #include "format/redaction.h"
 #include "format/seal.h"

@@ -214,7 +214,7 @@ struct SegmentHeader {
   uint32_t first_tid;                   // the thread of the first record
   std::atomic<uint32_t> holding;        // Holding
   std::atomic<uint32_t> homeless;       // a forked child without a journal counts its losses in `lost`
-  uint32_t detail;                      // DetailKind of what it is sealed to (format/detail.h)
+  uint32_t detail;                      // DetailKind of what it is sealed to (format/choices.h)
   uint64_t detail_budget;               // bytes, with kAuto
   std::atomic<uint32_t> left;           // its process ended, or is about to, and left it to the node's sealer
   std::atomic<uint32_t> sealed_itself;  // SealedItself

@@ -36,7 +36,7 @@ struct BlockTarget {
 struct SealOptions {
   const BlockTarget *target = nullptr;  // null: the segment's own trace file
   bool last = false;          // no block of the segment follows: one is written for the ledger alone, where it must be
-  uint64_t sealed_bytes = 0;  // of the run, beside those in the process's own trace file (format/detail.h)
+  uint64_t sealed_bytes = 0;  // of the run, beside those in the process's own trace file (format/choices.h)
   // The calling thread's processor time up to which blocks have an account; each block's is its own until then. Null: none.
   uint64_t *accounted_ns = nullptr;
   bool by_process = false;  // its own process seals

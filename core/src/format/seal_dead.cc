@@ -9,7 +9,7 @@
 #include "base/own_memory.h"
 #include "base/sys.h"
 #include "format/checked_file.h"
-#include "format/detail.h"
+#include "format/choices.h"
 #include "format/host_description.h"
 #include "format/journal_use.h"
 #include "format/sealer_board.h"

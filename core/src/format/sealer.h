@@ -3,7 +3,7 @@
 #pragma once
 
 #include "format/block_summary.h"
-#include "format/detail.h"
+#include "format/choices.h"
 #include "format/line_writer.h"
 #include "format/run_id.h"
 #include "format/seal.h"

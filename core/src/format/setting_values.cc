@@ -2,11 +2,7 @@
 #include "format/setting_values.h"
 
 #include "base/clock.h"
-#include "format/annotation_choice.h"
-#include "format/detail.h"
-#include "format/function_choice.h"
-#include "format/layer_choice.h"
-#include "format/stack_choice.h"
+#include "format/choices.h"
 #include "format/tags.h"
 
 namespace tailrace {

@@ -6,7 +6,7 @@
 #include <new>
 
 #include "base/arena.h"
-#include "format/annotation_choice.h"
+#include "format/choices.h"
 #include "linker/lookup.h"
 #include "session/record.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/own_memory.h"
 #include "base/sys.h"
-#include "format/layer_choice.h"
+#include "format/choices.h"
 #include "layers/gpu_activity.h"
 #include "layers/layers.h"
 #include "linker/lookup.h"

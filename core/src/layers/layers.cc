@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 
 #include "base/sys.h"
-#include "format/layer_choice.h"
+#include "format/choices.h"
 #include "linker/loaded.h"
 #include "linker/real.h"
 #include "session/libraries.h"

@@ -8,7 +8,7 @@
 #include "base/own_memory.h"
 #include "base/private_stack.h"
 #include "base/sys.h"
-#include "format/function_choice.h"
+#include "format/choices.h"
 #include "linker/plain_names.h"
 #include "linker/real.h"
 #include "linker/symbols.h"

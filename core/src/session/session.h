@@ -55,7 +55,7 @@
 #pragma once
 
 #include "base/lock.h"
-#include "format/detail.h"
+#include "format/choices.h"
 #include "format/journal.h"
 #include "format/seal.h"
 #include "format/settings.h"

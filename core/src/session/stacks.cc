@@ -3,7 +3,7 @@
 
 #include "base/arena.h"
 #include "base/own_memory.h"
-#include "format/stack_choice.h"
+#include "format/choices.h"
 #include "linker/unwind.h"
 #include "session/python_frames.h"
 

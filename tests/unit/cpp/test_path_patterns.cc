@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "format/layer_choice.h"
+#include "format/choices.h"
 #include "format/path_patterns.h"
 
 using namespace tailrace;

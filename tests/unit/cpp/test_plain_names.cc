@@ -1,11 +1,11 @@
-// linker/plain_names.h, and which of them are chosen (format/function_choice.h).
+// linker/plain_names.h, and which of them are chosen (format/choices.h).
 #include "linker/plain_names.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "format/function_choice.h"
+#include "format/choices.h"
 
 using namespace tailrace;
 

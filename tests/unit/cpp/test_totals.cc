@@ -1,7 +1,7 @@
 // Lines of totals: what one says of its calls, where it ends, and that blocks have room for them.
 #include "format/totals.h"
 
-#include "format/detail.h"
+#include "format/choices.h"
 #include "segments.h"
 
 using namespace tailrace;

@@ -1,10 +1,25 @@
-// See format/function_choice.h.
-#include "format/function_choice.h"
+// See format/choices.h.
+#include "format/choices.h"
 
 #include "format/path_patterns.h"
 
 namespace tailrace {
 namespace {
+
+// "all", "none", or names of a table separated by commas, as bits; `otherwise` where one is unknown.
+template <size_t N>
+bool parse_names(string_view text, const string_view (&names)[N], uint32_t all, uint32_t otherwise, uint32_t &out) {
+  out = text == "all" ? all : text == "none" ? 0 : otherwise;
+  if (text.empty() || text == "all" || text == "none") return true;
+  uint32_t chosen;
+  const bool known = read_names(text, names, chosen);
+  if (known) out = chosen;
+  return known;
+}
+
+uint64_t unit_ns(string_view unit) {
+  return unit == "us" ? 1000 : unit == "ms" ? 1'000'000 : unit == "s" ? 1'000'000'000 : 0;
+}
 
 // Calls f(pattern) for each one; false as soon as that is.
 template <class F>
@@ -50,6 +65,48 @@ bool matches(string_view name, string_view object, string_view pattern) {
 }
 
 }  // namespace
+
+bool parse_detail(string_view text, Detail &out) {
+  out = {};
+  if (text == "full") return true;
+  out.kind = DetailKind::kTotals;
+  if (text == "totals") return true;
+  constexpr string_view kAuto = "auto";
+  if (!starts_with(text, kAuto)) return false;
+  out = {DetailKind::kAuto, kDefaultBudgetBytes};
+  text = slice(text, kAuto.size(), text.size() - kAuto.size());
+  if (text.empty()) return true;
+  if (text[0] != ':') return false;
+  text = slice(text, 1, text.size() - 1);
+  if (!take_decimal(text, out.budget_bytes)) return false;
+  int shift = text == "K" ? 10 : text == "M" ? 20 : text == "G" ? 30 : 0;
+  if (!shift && !text.empty()) return false;
+  if (out.budget_bytes > UINT64_MAX >> shift) return false;
+  out.budget_bytes <<= shift;
+  return true;
+}
+
+bool parse_layers(string_view text, uint32_t &out) {
+  return parse_names(text, kLayerNames, kLayersOfAll, kLayersOfAll, out);
+}
+
+bool parse_annotations(string_view text, uint32_t &out) {
+  return parse_names(text, kAnnotationNames, (1U << kAnnotationCount) - 1, 0, out);
+}
+
+bool parse_stacks(string_view text, StackChoice &out) {
+  out = {};
+  if (text == "off") return true;
+  return each_part(text, ',', [&](string_view part) {
+    constexpr uint64_t kMost = 1'000'000'000;
+    uint64_t number;
+    if (!take_decimal(part, number) || number == 0 || number > kMost) return false;
+    uint64_t &chosen = part.empty() ? out.each : out.slower_than_ns;
+    if (chosen) return false;
+    chosen = part.empty() ? number : number * unit_ns(part);
+    return chosen != 0;
+  });
+}
 
 bool are_function_patterns(string_view patterns) {
   return each_function_pattern(patterns, [](string_view pattern) {
