@@ -184,12 +184,12 @@ def inputs_of(
     unresolved = int((rows["taken_ns"] < rows["given_ns"]).sum())
     rows = rows[forward].reset_index(drop=True)
     busy = edge_table.regrouped(m.table.busy, of_who)
-    streams = intervals.cover(edge_table.spent(busy, edge_table.STREAMS), len(tasks))
+    waiting = intervals.cover(edge_table.spent(busy, (*edge_table.STREAMS, edge_table.POLLING)), len(tasks))
     return Inputs(
         m=m,
         tasks=tasks,
         stages=stages,
-        handovers=rows.assign(held=_held(rows, streams)),
+        handovers=rows.assign(held=_held(rows, waiting)),
         of_who=of_who,
         lives=order.lives,
         unresolved=unresolved,
@@ -204,7 +204,10 @@ def inputs_of(
     )
 
 
-def _held(rows: pd.DataFrame, stream: intervals.Cover) -> Bools:
+def _held(rows: pd.DataFrame, waiting: intervals.Cover) -> Bools:
+    """Whether the consumer waited for the producer: of a turn of a conversation (without bytes) it must have waited, of
+    what lasted no less than the producer, of a complete file it did."""
     since, taken = rows["since_ns"].to_numpy(), rows["taken_ns"].to_numpy()
-    blocked = [stream.inside(rows[end].to_numpy(), since, taken) for end in ("producer", "consumer")]
-    return np.asarray((since == rows["given_ns"].to_numpy()) | (blocked[0] <= blocked[1]), dtype=np.bool_)
+    producer, consumer = (waiting.inside(rows[end].to_numpy(), since, taken) for end in ("producer", "consumer"))
+    lasted = (producer <= consumer) & ((rows["bytes"].to_numpy() > 0) | (consumer > 0))
+    return np.asarray((since == rows["given_ns"].to_numpy()) | lasted, dtype=np.bool_)

@@ -67,6 +67,10 @@ NEARLY_ALL = 0.9
 """Of the time in I/O, from which on the words name one kind alone; of that asleep and in calls for locks, one lock."""
 TOO_FEW = "limited concurrency"
 CONTENTION = "lock contention"
+IDLE = ("sleep", "polling", "socket", "pipe", "thread", "wait", ELSEWHERE)
+"""Parts in which the path waited for something that no finding tells of."""
+MUCH_WAITED = 0.2
+"""Of the makespan, from which on it is not said that there is little to gain."""
 LOCK_STATES = ("lock", "sleep")
 """The states of a task that waits for a lock: in a call, or between two tries."""
 OWN, MANAGERS = (COMPUTING, RUNNING), ("startup", "stop")
@@ -97,7 +101,10 @@ def verdict(found: Analyses, findings: Findings) -> Verdict:
         said.append(f"Best single change: {change}{_saving(best)}.")
         return Verdict(" ".join(said), parts, change, best.cost_ns)
     little = all(one.small or (one.about in ("note", "quality") and one.kind != SEQUENCE) for one in findings)
-    if little and first not in (*MANAGERS, "gap"):
+    waited = sum(parts.get(name, 0) for name in IDLE)
+    if little and waited >= MUCH_WAITED * makespan:
+        said.append("What it waited for is not known, so neither is what could be gained.")
+    elif little and first not in (*MANAGERS, "gap"):
         said.append("Nothing much to gain but by computing less." if first in OWN else "Nothing much to gain.")
     return Verdict(" ".join(said), parts)
 

@@ -446,7 +446,8 @@ def writes(m: Model, of_who: Ints) -> pd.DataFrame:
 def data_handovers(m: Model, of_who: Ints) -> pd.DataFrame:
     """The hand-overs of kind `DATA` (`HANDOVER`). Read after the last write: given at the end of that write, taken when
     the read began. Read while it was written (a pipe, a growing file): two rows, from first write to first read and
-    from last to last. A first read of a pipe or socket that began before the write waited for it."""
+    from last to last, and of a pipe or socket one for each burst of reads between, which are the turns of a
+    conversation. A first read of a pipe or socket that began before the write waited for it."""
     flows = dataflow.flow_table(m, "task")
     flows = flows[flows["producer"] >= 0].reset_index(drop=True)
     wrote = writes(m, of_who)
@@ -463,7 +464,33 @@ def data_handovers(m: Model, of_who: Ints) -> pd.DataFrame:
     tail = rows.assign(given_ns=done, taken_ns=last, since_ns=begun)[during]
     # Where the writer went on after the reader, only its writes before the reader's end were read.
     tail["given_ns"] = np.where(tail["given_ns"] <= tail["taken_ns"], tail["given_ns"], begun[tail.index])
-    result: pd.DataFrame = pd.concat([whole, head, tail], ignore_index=True)[HANDOVER]
+    turns = _turns(m, of_who, tail[streams[tail.index]])
+    ends = turns.set_index(["producer", "consumer", "version", "taken_ns"])["given_ns"]
+    last_turn = ends.reindex(pd.MultiIndex.from_frame(tail[ends.index.names])).to_numpy()
+    tail["given_ns"] = np.where(np.isnan(last_turn), tail["given_ns"], last_turn)
+    turns = turns[turns["given_ns"] > turns["since_ns"]]
+    result: pd.DataFrame = pd.concat([whole, head, turns, tail], ignore_index=True)[HANDOVER]
+    return result
+
+
+def _turns(m: Model, of_who: Ints, rows: pd.DataFrame) -> pd.DataFrame:
+    """Of hand-overs through pipes and sockets one for each burst of reads, but for its bytes: it took what the producer
+    wrote last before the end of the burst. since_ns: the end of the burst before."""
+    columns = ["first_ns", "last_ns"]
+    bursts = m.bursts[columns].assign(task=of_who[m.bursts["who"].to_numpy()], version=m.version)
+    writing = m.bursts["dir"].to_numpy() == edge_table.WRITE
+    here = np.isin(m.version, rows["version"].to_numpy())
+    read = bursts[here & ~writing].rename(columns={"task": "consumer", "last_ns": "taken_ns"})
+    write = bursts[here & writing].rename(columns={"task": "producer", "first_ns": "begun_ns", "last_ns": "over_ns"})
+    pairs = rows.drop(columns=["given_ns", "taken_ns"]).assign(bytes=0)
+    turns = pairs.merge(read[["consumer", "version", "taken_ns"]], on=["consumer", "version"])
+    turns = turns.drop_duplicates().sort_values("taken_ns", kind="stable")
+    write = write.sort_values("begun_ns", kind="stable")
+    found = pd.merge_asof(turns, write, left_on="taken_ns", right_on="begun_ns", by=["producer", "version"])
+    found = found[found["begun_ns"].notna()].astype({"begun_ns": np.int64, "over_ns": np.int64})
+    given = np.where(found["over_ns"] <= found["taken_ns"], found["over_ns"], found["begun_ns"])
+    before = found.groupby(["producer", "consumer", "version"])["taken_ns"].shift(fill_value=0)
+    result: pd.DataFrame = found.assign(given_ns=given, since_ns=np.maximum(found["since_ns"], before))
     return result
 
 
