@@ -48,6 +48,7 @@ from tailrace.analyzer.model import calls
 from tailrace.analyzer.model.calls import END, LOCKS, OPEN, Calls
 from tailrace.analyzer.model.locks import Locks
 from tailrace.analyzer.model.order import HappensBefore
+from tailrace.analyzer.store.processes import keys
 from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.tabular import Tabular
@@ -88,7 +89,8 @@ class Conflicts(Tabular):
         the first of the common ranges (start, end), when each access began, overlap (they overlapped in time), in_time
         (the manager submitted the later task when the other one was over), ranks (they are two ranks of parallel
         programs); those that overlapped first, those in time last, then by bytes.
-    unknown: pairs of tasks at one file that nothing orders, and whose bytes or times are not exactly known.
+    unknown: pairs of tasks at one file that nothing orders, and whose bytes or times are not exactly known, or which
+        may order themselves in memory that they share (`_families`).
     unchecked: files past `MAX_PAIRS` and `MAX_EVENTS`, and pairs of tasks past `MAX_WALKED`.
     appended: file, path, first, second (tasks) that appended to a file at the same time, and that nothing orders.
     """
@@ -114,6 +116,8 @@ def conflicts(inputs: Inputs) -> Conflicts:
     certain, possible = search.judged(rows, pairs)
     if known is not None and certain.any() and search.add_edges(rows, known):
         certain, possible = search.judged(rows, pairs)
+    family = _families(inputs)[rows.task]
+    certain &= (family[pairs.one] < 0) | (family[pairs.one] != family[pairs.other])
     unsure = pairs.at(possible & ~certain)
     ends = zip(rows.task[unsure.one].tolist(), rows.task[unsure.other].tolist(), strict=True)
     return Conflicts(
@@ -718,6 +722,43 @@ def _table(inputs: Inputs, rows: _Rows, pairs: _Pairs) -> pd.DataFrame:
         COLUMNS
     ]
     return result
+
+
+def _families(inputs: Inputs) -> Ints:
+    """Of each task that is a process without a tag the family whose memory it shares, -1: none: processes that were
+    forked from one without executing another program (same program and arguments), of which two mapped one file to
+    write to it. They may have locks in that memory, of which no call tells, as those of a database server do. What
+    orders the tasks of a manager is the manager's."""
+    table, bursts = inputs.m.processes, inputs.m.bursts
+    found = np.full(len(inputs.tasks), -1, dtype=np.int64)
+    mapped = ((bursts["dir"] == WRITE) & (bursts["mapped_bytes"] > 0)).to_numpy()
+    if not mapped.any() or "argv" not in table:
+        return found
+    place = {key: at for at, key in enumerate(keys(table))}
+    row = np.array([place.get(key, -1) for key in keys(inputs.m.who)], dtype=np.int64)
+    first = _first_images(table)
+    plain = (row >= 0) & (inputs.tasks["task"] == "").to_numpy(dtype=np.bool_)[inputs.of_who]
+    found[inputs.of_who[plain]] = first[row[plain]]
+    uses = pd.DataFrame({"task": inputs.of_who[bursts["who"].to_numpy()[mapped]], "file": bursts["file"][mapped]})
+    uses = uses.assign(family=found[uses["task"].to_numpy()]).drop_duplicates()
+    users = uses[uses["family"] >= 0].groupby(["family", "file"]).size()
+    share = users.index.get_level_values("family")[users.to_numpy() > 1]
+    return np.where(np.isin(found, share), found, -1)
+
+
+def _first_images(table: pd.DataFrame) -> Ints:
+    """Of each process (row of `Run.processes`) the first one above it with the same program and arguments: the parent
+    of which it is a copy, or that one's."""
+    images = [(exe, str(argv)) for exe, argv in zip(table["exe"], table["argv"], strict=True)]
+    above = np.arange(len(table))
+    hosts, pids, makers = table["host"].tolist(), table["pid"].tolist(), table["ppid"].tolist()
+    last: dict[tuple[str, int], int] = {}  # by time: the latest process of each number
+    for at in np.argsort(table["t0_ns"].to_numpy(), kind="stable").tolist():
+        maker = last.get((hosts[at], makers[at]), -1)
+        if maker >= 0 and images[maker] == images[at]:
+            above[at] = above[maker]
+        last[hosts[at], pids[at]] = at
+    return above
 
 
 def _ranks(inputs: Inputs) -> Objects:

@@ -55,8 +55,9 @@ UNCHECKED_ACCESSES = Rule(
     title="Accesses that could not be checked for conflicts",
     definition=(
         "Two tasks accessed one file, one of them writing, and which bytes or when is not exactly known (offsets that"
-        " are not, mapped files, lines of totals), or the run has more such accesses than are read again and compared"
-        " (`MAX_PAIRS`, `MAX_WALKED` and `MAX_EVENTS` in analyzer/insights/conflicts.py)."
+        " are not, mapped files, lines of totals), or they share memory in which they may have locks, or the run has"
+        " more such accesses than are read again and compared (`MAX_PAIRS`, `MAX_WALKED` and `MAX_EVENTS` in"
+        " analyzer/insights/conflicts.py)."
     ),
     advice="Make sure that a dependency orders these tasks, or that they use separate files.",
     source="The limits of the conflict analysis",
