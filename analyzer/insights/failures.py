@@ -21,7 +21,7 @@ import pandas as pd
 from tailrace.analyzer.edges import file_classes
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import outcomes
-from tailrace.analyzer.store.processes import keys
+from tailrace.analyzer.store.processes import Process, keys
 from tailrace.analyzer.util.exit_codes import CRASHES
 from tailrace.analyzer.util.tabular import Tabular
 from tailrace.analyzer.util.types import Bools, Ints
@@ -161,7 +161,8 @@ def process_faults(inputs: Inputs) -> pd.DataFrame:
         return nothing
     managed = len(inputs.tables.get("outcomes", ())) > 0
     rows = outcomes.crashed(table, CRASHES if managed else outcomes.KILLED)
-    rows = rows[~_dismissed(inputs, rows)]
+    gone = dismissed(inputs)
+    rows = rows[[key not in gone for key in keys(rows)]]
     crashed = len(rows) > 0
     if not crashed:
         rows = table[(table["exit"].fillna(0) != 0).to_numpy(dtype=np.bool_)].sort_values("t1_ns", kind="stable")
@@ -182,10 +183,13 @@ def process_faults(inputs: Inputs) -> pd.DataFrame:
     return found
 
 
-def _dismissed(inputs: Inputs, rows: pd.DataFrame) -> Bools:
-    """Whether each of these processes was killed when whoever had started it needed it no more: it had moved no data,
-    and its parent went on and ended with exit code 0."""
+def dismissed(inputs: Inputs) -> frozenset[Process]:
+    """The processes that were killed when whoever had started them needed them no more: they had moved no data, and
+    their parents went on and ended with exit code 0."""
     m, table = inputs.m, inputs.m.processes
+    if "signal" not in table:
+        return frozenset()
+    rows = table[(table["signal"] == SIGKILL).fillna(False).to_numpy(dtype=np.bool_)]
     moved = (m.bursts["bytes"] > 0).to_numpy() & m.classed(("data", "stream"))
     of_who = np.bincount(m.bursts["who"].to_numpy()[moved], minlength=len(m.who))
     users = {key for key, used in zip(keys(m.who), of_who.tolist(), strict=True) if used}
@@ -193,11 +197,12 @@ def _dismissed(inputs: Inputs, rows: pd.DataFrame) -> Bools:
     well: dict[tuple[str, int], int] = {}
     for host, pid, over in zip(ended["host"], ended["pid"], ended["t1_ns"], strict=True):
         well[host, int(pid)] = max(int(over), well.get((host, int(pid)), 0))
-    found = [
-        signal == SIGKILL and key not in users and well.get((key[0], ppid), -1) >= (0 if pd.isna(over) else int(over))
-        for key, signal, ppid, over in zip(keys(rows), rows["signal"], rows["ppid"], rows["t1_ns"], strict=True)
-    ]
-    return np.array(found, dtype=np.bool_)
+    ended_ns = rows["t1_ns"].fillna(0).tolist()
+    return frozenset(
+        key
+        for key, ppid, over in zip(keys(rows), rows["ppid"], ended_ns, strict=True)
+        if key not in users and well.get((key[0], ppid), -1) >= over
+    )
 
 
 def _origin_first(rows: pd.DataFrame) -> list[int]:

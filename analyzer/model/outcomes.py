@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.store.processes import SignalEnd
+from tailrace.analyzer.store.processes import Process, SignalEnd
 from tailrace.analyzer.util.exit_codes import CRASHES, cause, signal_name, signal_text
 from tailrace.analyzer.util.formatting import count_text
 from tailrace.analyzer.util.lazy import lazy
@@ -176,11 +176,13 @@ def _number(statuses: Iterable[str]) -> dict[str, int]:
     return known | {str(name): number for name, number in found.most_common()}
 
 
-def news(run: AnalyzedRun) -> tuple[dict[str, int], str, bool]:
-    """`counts` and `sentence` of a run, and whether something in it failed."""
+def news(run: AnalyzedRun, dismissed: Collection[Process] = ()) -> tuple[dict[str, int], str, bool]:
+    """`counts` and `sentence` of a run, and whether something in it failed. dismissed: processes that were killed when
+    they were needed no more."""
     tasks = table(run)
     failed = {key for key, status in zip(task_keys(tasks), tasks["status"], strict=True) if status in FAILED}
-    return _news(counts(tasks), failed, run.command_ends["status"], run.signal_ends)
+    signals = [end for end in run.signal_ends if end.process not in dismissed]
+    return _news(counts(tasks), failed, run.command_ends["status"], signals)
 
 
 def said(

@@ -35,10 +35,12 @@ Process = tuple[str, int, str]
 
 
 class SignalEnd(NamedTuple):
-    """The end of a process by a signal. tasks: the (workflow, task) of all that it did; task None: outside of tasks."""
+    """The end of a process by a signal. tasks: the (workflow, task) of all that it did; task None: outside of tasks;
+    process: host, pid, start."""
 
     signal: int
     tasks: Collection[tuple[str, str | None]]
+    process: Process = ("", 0, "")
 
 
 def keys(frame: pd.DataFrame) -> list[Process]:

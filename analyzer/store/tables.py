@@ -339,7 +339,8 @@ class Tables:
     def signal_ends(self) -> list[SignalEnd]:
         """The traced processes that a signal ended."""
         ended = [row for row in self._accounts if row["traced"] and row["signal"] is not None]
-        return [SignalEnd(row["signal"], self._tasks_of([row[key] for key in PROCESS])) for row in ended]
+        keys = [(str(row["host"]), int(row["pid"]), str(row["start"] or "")) for row in ended]
+        return [SignalEnd(row["signal"], self._tasks_of(key), key) for row, key in zip(ended, keys, strict=True)]
 
     def _tasks_of(self, process: Sequence[SqlValue]) -> set[tuple[str, str | None]]:
         rows = self._catalogue.rows(_TASKS_OF_A_PROCESS, process)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.insights import Insights
+from tailrace.analyzer.insights import Insights, failures
 from tailrace.analyzer.model import outcomes
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.summary.limits import LIMITS, JsonObject, ms
@@ -31,7 +31,7 @@ def outcome(run: AnalyzedRun, found: Insights, m: Model, start_ns: int, task_row
         task_row: the row of each task in `tasks`, -1: cut.
     """
     ends = found.outcomes
-    counts, text, bad = outcomes.news(run)
+    counts, text, bad = outcomes.news(run, failures.dismissed(found.inputs))
     news = ends[ends["status"] != outcomes.DONE]
     shown = news.head(LIMITS["outcomes"])
     inputs = found.inputs
