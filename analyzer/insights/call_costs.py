@@ -128,7 +128,10 @@ def streams(inputs: Inputs) -> pd.DataFrame:
     places = inputs.m.table.patterns
     places = places[places["dir"] <= edge_table.WRITE].groupby("who")[["calls", "consecutive"]].sum()
     jumping = places.index[places["calls"] - places["consecutive"] > RANDOM_SHARE * places["calls"]]
-    rows = rows[rows["who"].isin(small) & ~rows["who"].isin(given) & ~rows["who"].isin(jumping)]
+    # Most of it: else the streams are those of an interpreter that loads its own packages.
+    data = inputs.m.bursts[inputs.m.classed(("data", "stream"))].groupby("who")["bytes"].sum()
+    loading = sums.index[data.reindex(sums.index, fill_value=0) < sums["bytes"] / 2]
+    rows = rows[rows["who"].isin(small) & ~rows["who"].isin([*given, *jumping, *loading])]
     if rows.empty:
         return _largest([])
     wall = _wall(inputs, rows, group, (edge_table.READ, edge_table.WRITE))

@@ -3,7 +3,8 @@
     bursts on software and system files, first burst on data or a pipe (edge table) --> StartUps, by actor
 
 A start-up begins with an actor's first event and ends with the last file of software that it reads before any data.
-Sockets and the like are no data: libraries talk over them while they load.
+Sockets and the like are no data: libraries talk over them while they load; nor are a pipe's first `ANSWER_BYTES`, the
+answers of commands that a script asks while it starts its program.
 A pause of more than `PAUSE_NS` between two such files ends it, and so does a wait of `WAIT_NS` for a process or sleep:
 the program works by then, and loads what it needs next.
 
@@ -23,10 +24,11 @@ from tailrace.analyzer.edges import edge_table, packages
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.util import grouping, intervals
-from tailrace.analyzer.util.types import Ints
+from tailrace.analyzer.util.types import Bools, Ints
 
 PAUSE_NS = 500_000_000
 WAIT_NS = 20_000_000
+ANSWER_BYTES = 4096
 SOFTWARE = ("software", "system")
 
 
@@ -58,7 +60,7 @@ def start_ups(inputs: Inputs) -> StartUps:
     moved = ((m.bursts["bytes"] > 0) | (m.bursts["mapped_bytes"] > 0)).to_numpy()
     who, first, last = (m.bursts[name].to_numpy() for name in ("who", "first_ns", "last_ns"))
     pipes = (m.table.files["ftype"] == "fifo").to_numpy()[m.bursts["file"].to_numpy()]
-    data = (m.classed(("data", "manager")) | pipes) & moved
+    data = (m.classed(("data", "manager")) | (pipes & (_so_far(m, pipes) >= ANSWER_BYTES))) & moved
     until = grouping.least(who[data], first[data], size, np.iinfo(np.int64).max)
     waits = edge_table.spent(m.table.busy, (edge_table.CHILD, edge_table.SLEEP))
     long = waits.weight >= WAIT_NS
@@ -74,6 +76,15 @@ def start_ups(inputs: Inputs) -> StartUps:
     end = np.maximum(grouping.most(kept["who"].to_numpy(), kept["last"].to_numpy(), size, 0), begin)
     end = np.minimum(end, np.maximum(until, begin))
     return StartUps(begin, end, np.maximum(np.minimum(until, inputs.lives.end), end))
+
+
+def _so_far(m: Model, pick: Bools) -> Ints:
+    """Of each burst how many bytes its actor had moved in those of `pick` by its end."""
+    order = np.lexsort((m.bursts["first_ns"].to_numpy(), m.bursts["who"].to_numpy()))
+    moved = pd.Series(np.where(pick, m.bursts["bytes"].to_numpy(), 0)[order])
+    out = np.zeros(len(order), dtype=np.int64)
+    out[order] = moved.groupby(m.bursts["who"].to_numpy()[order]).cumsum().to_numpy()
+    return out
 
 
 def most_loaded(inputs: Inputs, actors: Ints) -> str:

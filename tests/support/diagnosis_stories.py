@@ -69,6 +69,24 @@ def failed_in_pipe(signal: int | None = None, last: int = 0, program: str = "ann
     return story.run(processes=table)
 
 
+def unnoticed_failure(
+    code: int = 3, program: str = "convert", again: bool = False, reader_ends: int = 0, others: int = 1
+) -> FakeRun:
+    """`convert` ends with exit code 3 after it has written half of /out, and another task reads that; in another task
+    it ends well. again: a third process writes the file anew before it is read; others: how often it ends well."""
+    story = Story()
+    rows = [(pid, 99, f"/bin/{program}") for pid in range(1, others + 2)]
+    for pid in range(1, others + 2):
+        story.write(f"/out{pid}", 0, 5000, task=f"make{pid}", stage="m", pid=pid, at_ms=pid)
+    if again:
+        story.write("/out1", 0, 9000, task="make1", stage="m", pid=50, at_ms=7)
+    story.read("/out1", 0, 5000, task="use", stage="u", pid=98, at_ms=9)
+    table = processes(*rows, (50, 99, "/bin/other"), (98, 99, "/bin/use"))
+    table.loc[table["pid"] == 1, "exit"] = code
+    table.loc[table["pid"] == 98, "exit"] = reader_ends
+    return story.run(processes=table)
+
+
 def reaped(overlapping: bool = True) -> FakeRun:
     """A manager's process (99) runs `a` and `b`, at once or one after the other, and when both are over `c`, which
     reads what `a` has written and depends on `b` alone."""
@@ -268,6 +286,26 @@ def server_waits(traced: bool = False) -> FakeRun:
         story.event("send", dir="w", size=1 << 20, at_ms=80, dur=MS, task="serve", stage="s", pid=2, **sock[1])
     story.write("/data", 0, 1 << 20, at_ms=92, dur=MS, **where)
     moment(story, 100, **where)
+    return story.run()
+
+
+def round_trips(count: int = 10_000, answers: float = 1.0, size: int = 20, serves: bool = False) -> FakeRun:
+    """A task sends a request for each of its items, and reads an answer to it before the next one. answers: to each
+    request; size: of both; serves: it reads first."""
+    story = Story()
+    where: dict[str, Any] = {"task": "load", "stage": "l", "pid": 1}
+    ends = "10.0.0.2:40000->10.0.0.1:6379", "10.0.0.1:6379->10.0.0.2:40000"
+    sock = [
+        {"path": f"tcp:{name}", "file": f"0:8:{number}", "ftype": "sock", "cat": "SOCKET"}
+        for number, name in enumerate(ends, 1)
+    ]
+    moment(story, 0, **where)
+    for at in range(count):
+        for (name, way), part, late in ((("send", "w"), 1.0, serves), (("recv", "r"), answers, not serves)):
+            if at < count * part:
+                told = {"dir": way, "size": size, "count": size, "ret": size, "dur": 3000}
+                story.event(name, at_ms=at / 100 + 0.005 * late, **told, **sock[way == "r"], **where)
+    moment(story, 101, **where)
     return story.run()
 
 

@@ -36,12 +36,14 @@ from support.diagnosis_stories import (
     read_amplification,
     repeated_start_ups,
     repeated_work,
+    round_trips,
     sequential_tasks,
     serial_stage,
     server_waits,
     sleep_loop,
     small_pipe_writes,
     undeclared_input,
+    unnoticed_failure,
 )
 from support.flowcase import MS, T0_NS, FakeRun, Story
 from support.task_stories import declared, moment, task
@@ -514,6 +516,16 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
         failed_in_pipe,
         "`/bin/annotate` of make ended with exit code 1, in a pipeline that went on: /out (4.88 KiB) may lack what it"
         " should have passed on, and use read it",
+    ),
+    "round trips": (
+        round_trips,
+        "load: 10,000 requests to 10.0.0.1:6379, and as many answers, of 20 B on average, one after the other, took"
+        " 60.0 ms in 100.0 ms",
+    ),
+    "unnoticed failure": (
+        unnoticed_failure,
+        "`/bin/convert` ended with exit code 3 after it had written 4.88 KiB of /out1, which may lack the rest; use"
+        " read it, and nothing failed for it",
     ),
     "tasks one after the other": (
         sequential_tasks,

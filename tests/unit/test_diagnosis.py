@@ -208,6 +208,18 @@ class TestHealthy:
     def test_an_exit_code_that_the_shell_saw_or_that_is_an_answer(self, how: dict[str, Any]) -> None:
         assert "failed in a pipeline" not in kinds(stories.failed_in_pipe(**how))
 
+    @pytest.mark.parametrize(
+        "how",
+        [{"code": 1, "program": "grep"}, {"again": True}, {"reader_ends": 2}, {"others": 0}, {"code": 0}],
+        ids=str,
+    )
+    def test_a_failure_that_somebody_noticed_or_that_is_an_answer(self, how: dict[str, Any]) -> None:
+        assert "unnoticed failure" not in kinds(stories.unnoticed_failure(**how))
+
+    @pytest.mark.parametrize("how", [{"count": 9000}, {"answers": 0.2}, {"size": 5000}, {"serves": True}], ids=str)
+    def test_few_or_large_requests_requests_without_answers_and_a_server(self, how: dict[str, Any]) -> None:
+        assert "round trips" not in kinds(stories.round_trips(**how))
+
     def test_a_program_that_stopped_reading_and_failed(self) -> None:
         found = told(stories.failed_in_pipe(signal=13, others=0), "failed in a pipeline")
         assert "ended with exit code 1 before it had read all that was written to it, in a pipeline" in found.title

@@ -226,6 +226,11 @@ NUMBERS: dict[str, tuple[Callable[[Any, Finding], Any], Callable[[Finding], Any]
         lambda f: f.evidence[0]["calls"],
     ),
     "failed in a pipeline": (lambda profile, f: profile["task"], lambda f: "make"),
+    "round trips": (
+        lambda rows, _: sum(row["count"] for row in rows),
+        lambda f: f.evidence[0]["requests"] + f.evidence[0]["answers"],
+    ),
+    "unnoticed failure": (lambda history, _: history["files"][0]["path"], lambda f: f.evidence[0]["path"]),
     "tasks one after the other": (lambda rows, _: len(rows), lambda _: 3),
     "repeated work": (lambda rows, _: len(rows), lambda f: f.evidence[0]["tasks"]),
     "dependency without data": (

@@ -15,7 +15,7 @@ from tailrace.analyzer.edges import edge_table, file_classes
 from tailrace.analyzer.insights import access_costs, call_costs, call_places, polls, whatif
 from tailrace.analyzer.insights.access_costs import COPY_RATE, DENSE, LARGE_BYTES, LEAST_CALLS, METADATA_NS, SHORT_NS
 from tailrace.analyzer.insights.access_order import RANDOM_SHARE
-from tailrace.analyzer.insights.access_patterns import FLUSHES
+from tailrace.analyzer.insights.access_patterns import FLUSHES, ranks_of
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import (
     EVIDENCE,
@@ -820,6 +820,109 @@ SMALL_PIPE_WRITES = Rule(
 )
 
 
+REQUESTS = Threshold(10_000, "requests")
+
+
+class _Client(NamedTuple):
+    task: int
+    program: str
+    server: str
+    requests: int
+    answers: int
+    mean_bytes: float
+    time_ns: int
+    lasted_ns: int
+
+
+def round_trips(found: Analyses) -> Iterator[Match]:
+    """All clients, as one match."""
+    inputs, bursts = found.inputs, found.inputs.m.bursts
+    rows: list[_Client] = []
+    left_out: list[intervals.Intervals] = []
+    for actor, pick, sums in _conversations(found):
+        task = int(inputs.of_who[actor])
+        cover = whatif.io_cover(inputs, pick)
+        sent, got = sums[edge_table.WRITE], sums[edge_table.READ]
+        begun, over = int(bursts["first_ns"][pick].min()), int(bursts["last_ns"][pick].max())
+        moved = (sent["bytes"] + got["bytes"]) / (sent["calls"] + got["calls"])
+        program = file_classes.program(str(inputs.m.who["exe"].iat[actor])) or "?"
+        address = str(inputs.m.paths[sent["file"]]).rpartition("->")[2]
+        address = address.partition("] ")[2] or address  # of a Unix socket
+        took = int(cover.length()[task])
+        rows.append(_Client(task, program, address, sent["calls"], got["calls"], moved, took, over - begun))
+        left_out.append(cover.rows)
+    rows.sort(key=lambda row: -row.time_ns)
+    cost = min(sum(row.time_ns for row in rows), inputs.makespan_ns)
+    if not LEAST.reached(cost, inputs.makespan_ns):
+        return
+    top, gain = rows[0], found.replays.without(intervals.joined(left_out), cost, sum(row.lasted_ns for row in rows))
+    name = inputs.called(top.task)
+    by = "" if top.program in (*name.split(), "?") else f" by {top.program}"
+    yield Match(
+        title=f"{name}: {top.requests:,} requests{by} to {top.server}, and as many answers, of"
+        f" {bytes_text(top.mean_bytes)} on average, one after the other, took {time_text(top.time_ns)} in"
+        f" {time_text(top.lasted_ns)}{more(len(rows))}",
+        names={"task": found.of_task(top.task)},
+        cost_ns=gain.ns,
+        least_ns=gain.least_ns,
+        most_ns=gain.most_ns,
+        estimate=True,
+        count=len(rows),
+        evidence=[{**row._asdict(), "task": inputs.called(row.task)} for row in rows[:EVIDENCE]],
+        tasks={row.task for row in rows},
+        where=f"in {name}",
+    )
+
+
+def _conversations(found: Analyses) -> Iterator[tuple[int, Bools, dict[int, dict[str, int]]]]:
+    """The actors that sent many small requests and got an answer to each: which bursts these are, and by direction the
+    sums and the channel with most calls. The ranks of a parallel program talk to each other, and are left out."""
+    inputs, m = found.inputs, found.inputs.m
+    sock = m.of_type("sock") & inputs.works[inputs.of_who[m.bursts["who"]]] & ~m.of_manager[m.bursts["who"].to_numpy()]
+    sock &= (ranks_of(inputs) == "")[m.bursts["who"].to_numpy()]
+    for actor, mine in grouping.parts(m.bursts[sock], "who"):
+        by_file = mine.groupby(["dir", "file"]).agg({"calls": "sum", "bytes": "sum", "first_ns": "min"}).reset_index()
+        by_file = by_file[(by_file["bytes"] < FLOOR_BYTES * by_file["calls"]).to_numpy()]
+        by_file = by_file[(by_file["calls"] >= REQUESTS.value).to_numpy()]
+        ways = {way: by_file[(by_file["dir"] == way).to_numpy()] for way in (edge_table.WRITE, edge_table.READ)}
+        if not all(len(rows) for rows in ways.values()):
+            continue
+        sums = {
+            way: {
+                **{name: int(rows[name].sum()) for name in ("calls", "bytes")},
+                "file": int(rows["file"].to_numpy()[rows["calls"].to_numpy().argmax()]),
+                "first_ns": int(rows["first_ns"].min()),
+            }
+            for way, rows in ways.items()
+        }
+        sent, got = sums[edge_table.WRITE], sums[edge_table.READ]
+        if sent["first_ns"] < got["first_ns"] and got["calls"] <= 2 * sent["calls"] <= 4 * got["calls"]:
+            here = (m.bursts["who"] == actor).to_numpy() & m.bursts["file"].isin(by_file["file"]).to_numpy()
+            yield actor, sock & here, sums
+
+
+ROUND_TRIPS = Rule(
+    kind="round trips",
+    about=TIME,
+    title="Small requests, each of which waits for its answer",
+    definition=(
+        f"A program sent {REQUESTS} of less than {bytes_text(FLOOR_BYTES)} on average over a connection, and read"
+        " about as many answers, as small: each costs a switch to the server and back, whatever is asked. The ranks of"
+        " a parallel program are left out. The estimate is the time in these calls; at most it is all of the time from"
+        " the first request to the last answer."
+    ),
+    advice=(
+        "Send many requests before the first answer is read, or ask for more in one: pipelines (redis-cli --pipe,"
+        " libpq's pipeline mode), COPY or executemany, bulk and batch calls, ranges in place of single keys."
+    ),
+    source="Redis, Pipelining; PostgreSQL, 34.5 Pipeline Mode; RFC 9112, 9.3.2",
+    query="tailrace query {run} {task} --by path,dir --agg count --agg sum:size --agg sum:dur",
+    find=round_trips,
+    thresholds=(REQUESTS, LEAST),
+    change="fewer round trips",
+    explains=(IO, "waiting for a server"),
+)
+
 RULES = (
     SMALL_CALLS,
     RANDOM_OFFSETS,
@@ -832,4 +935,5 @@ RULES = (
     FAILING_CALLS,
     READ_AMPLIFICATION,
     SMALL_PIPE_WRITES,
+    ROUND_TRIPS,
 )

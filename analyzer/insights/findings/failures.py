@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from signal import SIGPIPE
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from tailrace.analyzer.insights.cut_short import End
 from tailrace.analyzer.insights.failures import Failure
 from tailrace.analyzer.insights.finding import EVIDENCE, FAILURE, Evidence, Match, Rule, more, rows_of
 from tailrace.analyzer.insights.findings.files import bytes_by_process
+from tailrace.analyzer.insights.inputs import FLOOR_BYTES
 from tailrace.analyzer.model import calls
 from tailrace.analyzer.model.outcomes import WORDS
 from tailrace.analyzer.store import processes
@@ -264,9 +266,12 @@ def _failed(found: Analyses) -> Iterator[_Failed]:
         if not cut and len(elsewhere) < 2:
             continue
         file, size, readers = results.of(task, _reached(below, process))
-        words = clean(shlex.join(lines.get(keys[actors[0]], [program])))
-        words = words if len(words) <= LONGEST else f"{words[: LONGEST - 1].rstrip()}\u2026"
-        yield _Failed(task, words, code, cut, file, size, readers)
+        yield _Failed(task, _shown(lines.get(keys[actors[0]], [program])), code, cut, file, size, readers)
+
+
+def _shown(command: Sequence[str]) -> str:
+    words = clean(shlex.join(command))
+    return words if len(words) <= LONGEST else f"{words[: LONGEST - 1].rstrip()}\u2026"
 
 
 def _pipes(found: Analyses) -> tuple[dict[int, set[int]], dict[int, set[int]]]:
@@ -336,6 +341,99 @@ FAILED_IN_PIPE = Rule(
     source="bash(1): the exit status of a pipeline is that of its last command, without pipefail",
     query="tailrace task {run} {task}",
     find=failed_in_pipe,
+)
+
+
+class _Used(NamedTuple):
+    """A process (position in `Inputs.lives`) that failed: its task and command, exit code, the file of which it wrote
+    most, and a task that read it then."""
+
+    task: int
+    command: str
+    code: int
+    file: int
+    bytes: int
+    reader: int
+
+
+def unnoticed_failure(found: Analyses) -> Iterator[Match]:
+    """All such programs, as one match, by what they wrote."""
+    rows = sorted(_used(found), key=lambda row: -row.bytes)
+    if not rows:
+        return
+    inputs, top = found.inputs, rows[0]
+    path = str(inputs.m.paths[top.file])
+    yield Match(
+        title=f"`{top.command}` ended with exit code {top.code} after it had written {bytes_text(top.bytes)} of {path},"
+        f" which may lack the rest; {inputs.called(top.reader)} read it, and nothing failed for it{more(len(rows))}",
+        names={"path": path},
+        count=len(rows),
+        evidence=[
+            Evidence(
+                task=inputs.called(one.task),
+                command=one.command,
+                exit=one.code,
+                path=str(inputs.m.paths[one.file]),
+                reader=inputs.called(one.reader),
+            )
+            for one in rows[:EVIDENCE]
+        ],
+        tasks={task for one in rows for task in (one.task, one.reader)},
+    )
+
+
+def _used(found: Analyses) -> Iterator[_Used]:
+    inputs, m, lives = found.inputs, found.inputs.m, found.inputs.lives
+    ends = failures.ends(inputs)
+    if found.command_faults or not ends.code.any():
+        return
+    told = {int(at) for failure in found.failures for at in failure.tasks["at"]}
+    exe = m.who["exe"].astype(str).tolist()
+    programs = [file_classes.program(exe[lives.last(process)]) for process in range(len(lives.actors))]
+    worked = {programs[process] for process in np.flatnonzero(ends.known & (ends.code == 0)).tolist()}
+    rows = m.bursts.loc[
+        m.classed(("data",)) & m.of_type("reg") & (m.bursts["bytes"] > 0).to_numpy(),
+        ["who", "file", "dir", "bytes", "first_ns", "last_ns"],
+    ]
+    rows = rows.assign(process=lives.process[rows["who"].to_numpy()])
+    written = bytes_by_process(rows[rows["dir"] == edge_table.WRITE])
+    keys, lines = processes.keys(m.who), command_lines.commands(m)
+    for process in np.flatnonzero(ends.code != 0).tolist():
+        actors, code, program = lives.actors[process], int(ends.code[process]), programs[process]
+        task = int(inputs.of_who[lives.last(process)])
+        if m.of_manager[actors].any() or task in told or program not in worked or not written.get(process):
+            continue
+        if ANSWERS.fullmatch(program) and code == 1:
+            continue
+        file, size = max(written[process].items(), key=lambda row: row[1])
+        later = rows[((rows["file"] == file) & (rows["process"] != process)).to_numpy()]
+        later = later[(later["last_ns"] > int(lives.over[process])).to_numpy()]
+        readers = later[(later["dir"] == edge_table.READ).to_numpy()]
+        if size < FLOOR_BYTES or len(readers) < len(later) or not len(readers):
+            continue
+        by = readers["process"].to_numpy(dtype=np.int64)
+        if not (ends.known[by] & (ends.code[by] == 0)).all():
+            continue
+        reader = int(inputs.of_who[int(readers["who"].iat[0])])
+        yield _Used(task, _shown(lines.get(keys[actors[0]], [program])), code, file, size, reader)
+
+
+UNNOTICED_FAILURE = Rule(
+    kind="unnoticed failure",
+    about=FAILURE,
+    title="Programs that failed, and whose output was used",
+    definition=(
+        f"A program ended with another exit code than 0 after it had written {bytes_text(FLOOR_BYTES)} or more of a"
+        " data file, which others read then, which nobody wrote anew, and all of these and the command ended with 0;"
+        " the same program ended with 0 elsewhere in the run. Exit code 1 of grep, cmp, diff and the like is an answer."
+    ),
+    advice=(
+        "Look at what it wrote to its standard error, have its exit code checked (subprocess.run(..., check=True), `set"
+        " -e`), and make again what was made of its output."
+    ),
+    source="exit(3): another status than 0 tells the parent of a failure",
+    query="tailrace file {run} {path}",
+    find=unnoticed_failure,
 )
 
 
@@ -459,5 +557,6 @@ RULES = (
     FAILED_TASKS,
     FAILED_COMMAND,
     FAILED_IN_PIPE,
+    UNNOTICED_FAILURE,
     HALF_WRITTEN,
 )
