@@ -53,7 +53,7 @@ from tailrace.analyzer.model.order import DATA, DECLARED, INSIDE
 from tailrace.analyzer.model.process_tree import FORK
 from tailrace.analyzer.util import csr, intervals
 from tailrace.analyzer.util.tabular import Tabular
-from tailrace.analyzer.util.types import Ints
+from tailrace.analyzer.util.types import Bools, Ints
 
 _STATES = {
     "compute": (time_model.COMPUTING, time_model.UNKNOWN),
@@ -156,7 +156,8 @@ def bound(inputs: Inputs, handovers: pd.DataFrame | None = None) -> Bound:
     given, taken = point[2 * count : 2 * count + len(rows)], point[2 * count + len(rows) :]
     cost = np.concatenate([worked, np.zeros(len(rows), dtype=np.int64)])
     source, target = np.concatenate([inner, given]), np.concatenate([inner + 1, taken])
-    g, found, dropped = _acyclic(len(task), source, target, cost, len(inner))
+    told = ((rows["via"] != DATA) | (rows["bytes"] > 0)).to_numpy()  # no turn of a conversation
+    g, found, dropped = _acyclic(len(task), source, target, cost, len(inner), told)
     none = np.zeros(len(task), dtype=np.int64)
     back = csr.reverse(g)
     rest = csr.longest(back, none, cost[g.edge][back.edge])
@@ -169,8 +170,11 @@ def bound(inputs: Inputs, handovers: pd.DataFrame | None = None) -> Bound:
     return Bound(whole, chain, whole - through, dropped)
 
 
-def _acyclic(nodes: int, source: Ints, target: Ints, cost: Ints, inner: int) -> tuple[csr.Graph, csr.Longest, int]:
-    """The graph without handovers inside a cycle (all of its points have one time), and its longest paths."""
+def _acyclic(
+    nodes: int, source: Ints, target: Ints, cost: Ints, inner: int, told: Bools
+) -> tuple[csr.Graph, csr.Longest, int]:
+    """The graph without handovers inside a cycle (all of its points have one time), its longest paths, and how many
+    hand-overs of `told` these are."""
     none = np.zeros(nodes, dtype=np.int64)
     g = csr.build(nodes, source, target)
     found = csr.longest(g, none, cost[g.edge])
@@ -182,7 +186,7 @@ def _acyclic(nodes: int, source: Ints, target: Ints, cost: Ints, inner: int) -> 
     keep = np.flatnonzero(~among)
     g = csr.build(nodes, source[keep], target[keep])
     g = csr.Graph(g.at, g.target, keep[g.edge])
-    return g, csr.longest(g, none, cost[g.edge]), int(among.sum())
+    return g, csr.longest(g, none, cost[g.edge]), int((among[inner:] & told).sum())
 
 
 # --- what the makespan was spent on ----------------------------------------------------------------------------------

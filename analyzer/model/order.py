@@ -446,8 +446,8 @@ def writes(m: Model, of_who: Ints) -> pd.DataFrame:
 def data_handovers(m: Model, of_who: Ints) -> pd.DataFrame:
     """The hand-overs of kind `DATA` (`HANDOVER`). Read after the last write: given at the end of that write, taken when
     the read began. Read while it was written (a pipe, a growing file): two rows, from first write to first read and
-    from last to last, and of a pipe or socket one for each burst of reads between, which are the turns of a
-    conversation. A first read of a pipe or socket that began before the write waited for it."""
+    from last to last, and where two write to each other through pipes or sockets one for each burst of reads, the turns
+    of their conversation. A first read of a pipe or socket that began before the write waited for it."""
     flows = dataflow.flow_table(m, "task")
     flows = flows[flows["producer"] >= 0].reset_index(drop=True)
     wrote = writes(m, of_who)
@@ -474,16 +474,20 @@ def data_handovers(m: Model, of_who: Ints) -> pd.DataFrame:
 
 
 def _turns(m: Model, of_who: Ints, rows: pd.DataFrame) -> pd.DataFrame:
-    """Of hand-overs through pipes and sockets one for each burst of reads, but for its bytes: it took what the producer
-    wrote last before the end of the burst. since_ns: the end of the burst before."""
+    """Of hand-overs through pipes and sockets between two that each write to the other one for each burst of reads, but
+    for its bytes: it took what the producer wrote last before the end of the burst. since_ns: the end of the burst
+    before. (What passes one way holds up its writer, too, when the pipe is full, of which no hand-over tells.)"""
+    both = set(zip(rows["producer"].tolist(), rows["consumer"].tolist(), strict=True))
+    pairs = zip(rows["consumer"].tolist(), rows["producer"].tolist(), strict=True)
+    rows = rows[np.array([pair in both for pair in pairs], dtype=np.bool_)]
     columns = ["first_ns", "last_ns"]
     bursts = m.bursts[columns].assign(task=of_who[m.bursts["who"].to_numpy()], version=m.version)
     writing = m.bursts["dir"].to_numpy() == edge_table.WRITE
     here = np.isin(m.version, rows["version"].to_numpy())
     read = bursts[here & ~writing].rename(columns={"task": "consumer", "last_ns": "taken_ns"})
     write = bursts[here & writing].rename(columns={"task": "producer", "first_ns": "begun_ns", "last_ns": "over_ns"})
-    pairs = rows.drop(columns=["given_ns", "taken_ns"]).assign(bytes=0)
-    turns = pairs.merge(read[["consumer", "version", "taken_ns"]], on=["consumer", "version"])
+    talks = rows.drop(columns=["given_ns", "taken_ns"]).assign(bytes=0)
+    turns = talks.merge(read[["consumer", "version", "taken_ns"]], on=["consumer", "version"])
     turns = turns.drop_duplicates().sort_values("taken_ns", kind="stable")
     write = write.sort_values("begun_ns", kind="stable")
     found = pd.merge_asof(turns, write, left_on="taken_ns", right_on="begun_ns", by=["producer", "version"])

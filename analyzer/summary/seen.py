@@ -90,13 +90,17 @@ def _detail_text(run: AnalyzedRun) -> str:
 def _cost_text(run: AnalyzedRun, m: Model) -> str:
     """What sealing took, and about what recording took; "" where the trace does not say."""
     info = run.info()
-    beside, within = (info.get(key) for key in ("sealing_ns", "self_sealing_ns"))
+    beside, within, events = (info.get(key) for key in ("sealing_ns", "self_sealing_ns", "events"))
     if not isinstance(beside, int) or not isinstance(within, int) or not beside + within:
         return ""
     where = f", {time_text(within)} of it in the processes" if within else ""
     names = m.table.counts["kind"].to_numpy() == edge_table.META
     calls = m.table.counts["calls"].to_numpy()
-    recorded = int(calls[~names].sum()) * CALL_NS + int(calls[names].sum()) * NAME_NS + len(m.processes) * PROCESS_NS
+    # Characters that the C library gives of its buffer are counted, and no record, unless all calls are totals.
+    others = int(calls[~names].sum())
+    if isinstance(events, int) and not info.get("totals"):
+        others = min(others, events)
+    recorded = others * CALL_NS + int(calls[names].sum()) * NAME_NS + len(m.processes) * PROCESS_NS
     return (
         f" Cost of tracing: sealing took {time_text(beside + within)} of processor time{where}; recording about"
         f" {time_text(recorded)} in all processes ({CALL_NS} ns a call, {NAME_NS} of files' names)."

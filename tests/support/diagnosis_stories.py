@@ -309,6 +309,15 @@ def round_trips(count: int = 10_000, answers: float = 1.0, size: int = 20, serve
     return story.run()
 
 
+def page_faults(faults: int = 200_000, system_ms: int = 80, resident_kib: int = 40_000) -> FakeRun:
+    """A task that has its 40 MB anew for each of its frames: most of its processor time is the kernel's."""
+    story = Story()
+    task(story, "denoise", 0, 100, writes="/out", pid=1)
+    table = processes((1, 99, "/bin/denoise"))
+    table = table.assign(minflt=faults, maxrss_kib=resident_kib, utime_ns=20 * MS, stime_ns=system_ms * MS)
+    return story.run(processes=table)
+
+
 def searches(there: bool = False) -> FakeRun:
     """A thousand names are looked up in two places; they are in neither, or in the first."""
     story = Story()

@@ -30,6 +30,7 @@ from support.diagnosis_stories import (
     half_written,
     lock_contention,
     outliving_processes,
+    page_faults,
     polling,
     processes,
     processor_waits,
@@ -516,6 +517,11 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
         failed_in_pipe,
         "`/bin/annotate` of make ended with exit code 1, in a pipeline that went on: /out (4.88 KiB) may lack what it"
         " should have passed on, and use read it",
+    ),
+    "page faults": (
+        page_faults,
+        "denoise was 79.0 ms of its 100 ms on a processor in the kernel, outside of calls: 200,000 page faults, where"
+        " it has at most 39.1 MiB of memory",
     ),
     "round trips": (
         round_trips,

@@ -68,6 +68,9 @@ def _facts(row: dict[str, Any]) -> dict[str, Any]:
     if not pd.isna(row.get("ready_ns")):
         begin["cpus"] = row["cpus"]
         end.update({name: int(row[name]) for name in ("run_ns", "ready_ns", "ready_of_ns")})
+    if "minflt" in row:
+        usage = {"utime": "utime_ns", "stime": "stime_ns", "maxrss": "maxrss_kib", "minflt": "minflt"}
+        end.update({key: int(row[name]) for key, name in usage.items()})
     return {"process": begin, "exit": end}
 
 

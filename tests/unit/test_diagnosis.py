@@ -220,6 +220,10 @@ class TestHealthy:
     def test_few_or_large_requests_requests_without_answers_and_a_server(self, how: dict[str, Any]) -> None:
         assert "round trips" not in kinds(stories.round_trips(**how))
 
+    @pytest.mark.parametrize("how", [{"faults": 90_000}, {"system_ms": 15}, {"resident_kib": 400_000}], ids=str)
+    def test_memory_that_is_taken_once_and_little_time_in_the_kernel(self, how: dict[str, Any]) -> None:
+        assert "page faults" not in kinds(stories.page_faults(**how))
+
     def test_a_program_that_stopped_reading_and_failed(self) -> None:
         found = told(stories.failed_in_pipe(signal=13, others=0), "failed in a pipeline")
         assert "ended with exit code 1 before it had read all that was written to it, in a pipeline" in found.title

@@ -226,8 +226,9 @@ NUMBERS: dict[str, tuple[Callable[[Any, Finding], Any], Callable[[Finding], Any]
         lambda f: f.evidence[0]["calls"],
     ),
     "failed in a pipeline": (lambda profile, f: profile["task"], lambda f: "make"),
+    "page faults": (lambda profile, f: profile["task"], lambda f: "denoise"),
     "round trips": (
-        lambda rows, _: sum(row["count"] for row in rows),
+        lambda rows, _: sum(row["count"] for row in rows if row["path"]),
         lambda f: f.evidence[0]["requests"] + f.evidence[0]["answers"],
     ),
     "unnoticed failure": (lambda history, _: history["files"][0]["path"], lambda f: f.evidence[0]["path"]),

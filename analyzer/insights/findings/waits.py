@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import channels, edge_table
+from tailrace.analyzer.edges import channels, edge_table, file_classes
 from tailrace.analyzer.edges.identities import raw
 from tailrace.analyzer.insights import whatif
 from tailrace.analyzer.insights.analyses import Analyses
@@ -33,6 +33,7 @@ from tailrace.analyzer.insights.polls import SLEEPS, Loop
 from tailrace.analyzer.insights.processors import BUSY, SEVERAL
 from tailrace.analyzer.insights.waits import LockWait
 from tailrace.analyzer.model import outcomes
+from tailrace.analyzer.store import processes
 from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
 from tailrace.analyzer.util.types import Bools
@@ -646,6 +647,92 @@ STARTUP_AND_STOP = Rule(
 )
 
 
+FAULTS = Threshold(100_000, "page faults of a process")
+IN_KERNEL = Threshold(50, "% of its processor time in the kernel, outside of calls")
+AGAIN = Threshold(10, "times as many faults as it has pages of memory")
+PAGE_BYTES = 4096
+
+
+class _Faulting(NamedTuple):
+    task: int
+    program: str
+    faults: int
+    kernel_ns: int
+    used_ns: int
+    memory_bytes: int
+
+
+def page_faults(found: Analyses) -> Iterator[Match]:
+    """All such processes of tasks on the critical path, as one match."""
+    inputs, path = found.inputs, found.critical.path
+    rows = list(_faulting(found))
+    pieces = path[path["task"] >= 0]
+    own = pieces[list(OWN_PARTS)].sum(axis=1).groupby(pieces["task"]).sum().to_dict()
+    rows = sorted((row for row in rows if own.get(row.task)), key=lambda row: -row.kernel_ns)
+    of_task: dict[int, int] = {}
+    for row in rows:
+        of_task[row.task] = of_task.get(row.task, 0) + row.kernel_ns
+    cost = sum(min(ns, int(own[task])) for task, ns in of_task.items())
+    if not LEAST.reached(cost, inputs.makespan_ns):
+        return
+    top, name = rows[0], inputs.called(rows[0].task)
+    by = "" if top.program in (*name.split(), "?") else f"{top.program} of "
+    yield Match(
+        title=f"{by}{name} was {time_text(top.kernel_ns)} of its {time_text(top.used_ns)} on a processor in the kernel,"
+        f" outside of calls: {top.faults:,} page faults, where it has at most {bytes_text(top.memory_bytes)} of"
+        f" memory{more(len(rows))}",
+        names={"task": found.task_id(top.task)},
+        cost_ns=cost,
+        estimate=True,
+        count=len(rows),
+        evidence=[{**row._asdict(), "task": inputs.called(row.task)} for row in rows[:EVIDENCE]],
+        tasks={row.task for row in rows},
+        where=f"in {name}",
+    )
+
+
+def _faulting(found: Analyses) -> Iterator[_Faulting]:
+    inputs, m, lives = found.inputs, found.inputs.m, found.inputs.lives
+    table = m.processes
+    if not {"minflt", "maxrss_kib", "stime_ns", "utime_ns"} <= set(table.columns):
+        return
+    place = {key: at for at, key in enumerate(processes.keys(m.who.iloc[[actors[0] for actors in lives.actors]]))}
+    calls = edge_table.spent(m.table.busy, range(len(edge_table.KINDS)))
+    in_calls = np.bincount(lives.process[calls.group], calls.weight, len(lives.actors))
+    columns = ("minflt", "maxrss_kib", "stime_ns", "utime_ns")
+    amounts = (table[name].astype("Float64").fillna(0).astype(np.int64).tolist() for name in columns)
+    for key, faults, memory_kib, system, user in zip(processes.keys(table), *amounts, strict=True):
+        process = place.get(key, -1)
+        if process < 0 or faults < FAULTS.value or faults * PAGE_BYTES < AGAIN.value * 1024 * memory_kib:
+            continue
+        kernel = system - int(in_calls[process])
+        actor = lives.last(process)
+        if kernel >= IN_KERNEL.value / 100 * (user + system) and not m.of_manager[actor]:
+            program = file_classes.program(str(m.who["exe"].iat[actor])) or "?"
+            task = int(inputs.of_who[actor])
+            yield _Faulting(task, program, faults, kernel, user + system, 1024 * memory_kib)
+
+
+PAGE_FAULTS = Rule(
+    kind="page faults",
+    about=TIME,
+    title="Processor time that goes to page faults",
+    definition=(
+        f"A process of the critical path had {FAULTS.value:,.0f} page faults or more, at least {AGAIN}, and spent"
+        f" {IN_KERNEL} or more: it takes memory, gives it back and takes it again, and the kernel clears each page"
+        " anew. The estimate is that time of the kernel, at most its tasks' part of the critical path: an upper bound."
+    ),
+    advice=(
+        "Allocate work arrays once and use them again (out= in NumPy), keep the C library from giving memory back"
+        " (MALLOC_MMAP_THRESHOLD_ and MALLOC_TRIM_THRESHOLD_, or jemalloc), or let the kernel use huge pages."
+    ),
+    source="getrusage(2): ru_minflt, ru_stime; mallopt(3)",
+    query="tailrace task {run} {task}",
+    find=page_faults,
+    thresholds=(FAULTS, IN_KERNEL, AGAIN, LEAST),
+    change="memory that is used again",
+)
+
 RULES = (
     CRITICAL_PATH_GAPS,
     CRITICAL_PATH_IO,
@@ -654,4 +741,5 @@ RULES = (
     SERVER_WAITS,
     SLEEP_LOOPS,
     STARTUP_AND_STOP,
+    PAGE_FAULTS,
 )
