@@ -2,9 +2,10 @@
 
     python tests/suites/foreign.py [stress-ng redis ...] [--unit WORD ...] [--rounds 2] [--ltp DIR] [--work DIR]
 
-Nothing is fetched but Debian's source packages (as of the machine's own sources, without writing to them) and wheels
-from PyPI; programs that a suite uses installed are named if missing. LTP is in no registry: `--ltp` names its
-installation (`make install`). What was built stays in `--work`, so that the second time takes the tests' own time.
+Nothing is fetched but packages of Debian, source and binary (as of the machine's own sources, without writing to
+them), of PyPI and of crates.io; programs that a suite uses installed are named if missing. LTP is in no registry:
+`--ltp` names its installation (`make install`). What was built stays in `--work`, so that the second time takes the
+tests' own time.
 
 The suites: `suite_table.py`. How results are compared: `results.py`. A unit runs with the same words, in the same
 folder, in both ways. The exit code is 1 if something differs each time.
@@ -24,7 +25,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from results import Results, Unit, environment, note_result, parsed, run_words, table
-from suite_table import SUITES, Debian, Given, Installed, Suite, Wheels, Words
+from suite_table import SUITES, Debian, Given, Installed, Packages, Suite, Wheels, Words
 
 import tailrace
 
@@ -80,10 +81,12 @@ def groups(place: Place, names: Sequence[str], wanted: tuple[str, ...]) -> Itera
         yield f"{name} {version}", units
 
 
-def get(place: Place, source: Debian | Installed | Wheels | Given) -> tuple[Path, str]:
+def get(place: Place, source: Debian | Installed | Packages | Wheels | Given) -> tuple[Path, str]:
     """A suite's tree and version."""
     if isinstance(source, Debian):
         return debian_source(place.work, source)
+    if isinstance(source, Packages):
+        return packages(place.work, source)
     if isinstance(source, Wheels):
         return wheels(place.work, source)
     if isinstance(source, Given):
@@ -114,6 +117,29 @@ def debian_source(work: Path, source: Debian) -> tuple[Path, str]:
     return tree, tree.name.rpartition("-")[2]
 
 
+def packages(work: Path, source: Packages) -> tuple[Path, str]:
+    """Unpacks binary packages and what they need that isn't installed, and builds in the folder."""
+    name = source.packages[0]
+    archives, folder = work / "archives" / name, work / "packages" / name
+    if not (folder / "unpacked").exists():
+        (archives / "partial").mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        settings = [*apt_settings(work), "-o", f"Dir::Cache::archives={archives}", "-o", "Debug::NoLocking=true"]
+        must(["apt-get", "-q", *settings, "update"], folder)
+        alone = ["--yes", "--download-only", "--no-install-recommends", "--reinstall"]
+        must(["apt-get", "-q", *settings, "install", *alone, *source.packages], folder)
+        for archive in sorted(archives.glob("*.deb")):
+            must(["dpkg-deb", "-x", str(archive), str(folder)], folder)
+        (folder / "unpacked").touch()
+    own = next(archives.glob(f"{name}_*.deb")).name.split("_")[1]
+    version = source.version or re.sub(r"^.*%3a|[^\d.].*", "", own)
+    built = folder / f"built-{version}"
+    if not built.exists():
+        must(["sh", "-c", source.build], folder)
+        built.touch()
+    return folder, version
+
+
 def trees(folder: Path) -> list[Path]:
     """The unpacked package in a folder, if it's there."""
     return [path for path in folder.iterdir() if path.is_dir()]
@@ -126,21 +152,34 @@ def apt_settings(work: Path) -> list[str]:
     (apt / "parts").mkdir(exist_ok=True)
     for own in [Path("/etc/apt/sources.list"), *Path("/etc/apt/sources.list.d").glob("*")]:
         if own.suffix in (".list", ".sources") and own.exists():
-            text = re.sub(r"^(deb|Types: deb)\b(?!-)", r"\1-src", own.read_text(), flags=re.MULTILINE)
+            text = re.sub(r"^Types: deb$", "Types: deb deb-src", own.read_text(), flags=re.MULTILINE)
+            text = re.sub(r"^deb (.*)$", r"deb \1\ndeb-src \1", text, flags=re.MULTILINE)
             (apt / "parts" / own.name).write_text(text)
     chosen = {"Etc::SourceList": "/dev/null", "Etc::SourceParts": apt / "parts", "State::Lists": apt / "lists"}
     return [word for name, value in chosen.items() for word in ("-o", f"Dir::{name}={value}")]
 
 
 def wheels(work: Path, source: Wheels) -> tuple[Path, str]:
-    """Installs wheels into a folder, for the interpreter that runs this."""
+    """Installs wheels into a folder, for the interpreter that runs this, and unpacks the first one's sources there."""
     first = re.split(r"\W", source.requirements[0])[0]
     folder = work / "wheels" / first
     if not (folder / "built").exists():
-        pip = [sys.executable, "-m", "pip", "install", "-q", "--only-binary", ":all:", "--target", str(folder)]
-        must([*pip, *source.requirements], work)
+        pip = [sys.executable, "-m", "pip", "-q"]
+        must([*pip, "install", "--only-binary", ":all:", "--target", str(folder), *source.requirements], work)
+        if source.sources:
+            sources = folder / "sources"
+            sources.mkdir(exist_ok=True)
+            exactly = f"{first}=={wheel_version(folder, first)}"
+            must([*pip, "download", "--no-deps", "--no-binary", first, "-d", str(sources), exactly], work)
+            archive = next(sources.glob("*.tar.gz"))
+            must(["tar", "-xf", str(archive), "-C", str(sources), "--strip-components=1"], work)
         (folder / "built").touch()
-    return folder, next(folder.glob(f"{first}-*.dist-info")).stem.partition("-")[2]
+    return folder, wheel_version(folder, first)
+
+
+def wheel_version(folder: Path, name: str) -> str:
+    """The version of a distribution that is installed in a folder."""
+    return next(folder.glob(f"{name}-*.dist-info")).stem.partition("-")[2]
 
 
 def must(words: Sequence[str], where: Path) -> None:

@@ -4,8 +4,8 @@
 prints no line per test is a test itself: its exit code is the result. The units are chosen for what a tracer can
 disturb (files, memory, processes, signals), and so that all of them take less than half an hour on two cores.
 
-Left out, since nobody ran them here: Rust's std::fs and MariaDB (hours), gVisor's system call tests, pjdfstest and
-xfstests itself (in no registry; fsx and fsstress are LTP's).
+Left out: xfstests itself (in no registry; fsx and fsstress are LTP's), and gVisor's system call tests (C++ for Bazel;
+Debian's mirrors lack the source of golang-gvisor-gvisor, the only package that has them).
 """
 
 import re
@@ -18,6 +18,7 @@ from pathlib import Path
 from results import TAP
 
 Words = tuple[str, ...]
+_HERE = Path(__file__).resolve().parent
 PYTHON = f"{sys.base_prefix}/bin/python{sys.version_info.major}.{sys.version_info.minor}"
 """The interpreter itself: its own tests do not expect a virtual environment."""
 
@@ -38,10 +39,22 @@ class Installed:
 
 
 @dataclass(frozen=True)
+class Packages:
+    """Binary packages and what they need, unpacked into a folder and not installed; `build` makes the tests there.
+    `version`: None if it is the first package's."""
+
+    packages: Words
+    build: str
+    version: str | None = None
+
+
+@dataclass(frozen=True)
 class Wheels:
-    """Requirements, installed into a folder; the first one's version is the suite's."""
+    """Requirements, installed into a folder; the first one's version is the suite's. `sources`: the first one's source
+    distribution, unpacked into `sources` there, if its wheel lacks the tests."""
 
     requirements: Words
+    sources: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,7 +71,7 @@ class Suite:
     `result`: a test's line (`results.parsed`); None: the unit is the test, or `junit` is true and the words take
     `--junit-xml FILE`. `skipped`: in the output of a unit that is a test."""
 
-    source: Debian | Installed | Wheels | Given
+    source: Debian | Installed | Packages | Wheels | Given
     units: Callable[[Path], Iterator[tuple[str, Words]]]
     where: str | None = None
     result: re.Pattern[str] | None = None
@@ -132,6 +145,14 @@ def _ltp(tree: Path) -> Iterator[tuple[str, Words]]:
     yield "fsstress", (f"{programs}/fsstress", "-d", "{folder}", "-n", "500", "-p", "2", "-s", "1")
 
 
+def _pnetcdf(_: Path) -> Iterator[tuple[str, Words]]:
+    mpi = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1".split()
+    for name in ("C", "cdf_format", "header", "nc_test", "nonblocking", "testcases"):
+        if name != "header":  # ranks alone
+            yield name, ("env", *mpi, "sh", "-c", f"make -s -C {name} check-TESTS; cat {name}/*.log")
+        yield f"{name}, ranks", ("env", *mpi, "make", "-s", "-C", name, "ptests")
+
+
 # Without four tests of sparse files of 8 GiB, which are read in whole.
 _TAR = "-60 61-120 121-166 171-"
 _PYTEST = ("env", "PYTHONPATH={tree}", PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--pyargs")
@@ -145,12 +166,21 @@ _GIT = """t0000-basic t0001-init t0005-signals t0050-filesystem t0061-run-comman
 t1006-cat-file t1050-large t1301-shared-repo t1400-update-ref t1450-fsck t5000-tar-tree t5302-pack-index t5304-prune
 t5500-fetch-pack t5510-fetch t7400-submodule-basic t7519-status-fsmonitor"""
 
+_RUST = ("rustc-web", "cargo-web", "libstd-rust-web-dev", "rust-web-src")
+_RUST_SETTINGS = "export LD_LIBRARY_PATH=$PWD/usr/lib/x86_64-linux-gnu PATH=$PWD/usr/bin:$PATH"
+
 SUITES = {
     "stress-ng": Suite(
         Installed(("stress-ng", "--version")), _stressors, skipped=re.compile(r"skipping|not implemented")
     ),
     "cpython": Suite(Installed((PYTHON, "--version")), _each(_MODULES, PYTHON, "-m", "test", "{name}"), junit=True),
     "h5py": Suite(Wheels(("h5py", "pytest", "pytest-mpi")), _each("h5py", *_PYTEST, "{name}"), junit=True),
+    "netcdf4-python": Suite(
+        Wheels(("netcdf4", "numpy<2.3", "pytest"), sources=True),
+        _each("tests", "env", "NO_NET=1", *_PYTEST, "."),
+        where="sources/test",
+        junit=True,
+    ),
     "zarr": Suite(
         Wheels(("zarr<3", "numcodecs<0.16", "numpy<2.3", "fsspec", "msgpack", "pytest")),
         _each("zarr.tests.test_storage zarr.tests.test_hierarchy zarr.tests.test_sync", *_PYTEST, "{name}"),
@@ -200,6 +230,37 @@ SUITES = {
         Debian("sqlite3", "./configure -q && make -s testfixture"),
         _each(_SQLITE, "{tree}/testfixture", "{tree}/test/{name}.test"),
         result=re.compile(r"^(?P<test>[^\s!]\S*)\.\.\.(?: (?P<result>Ok|Omitted))?$", re.MULTILINE),
+    ),
+    "pnetcdf": Suite(
+        Debian(
+            "pnetcdf",
+            "autoreconf -i && ./configure -q --disable-fortran --disable-cxx && make -s -j2 && make -s -j2 tests",
+        ),
+        _pnetcdf,
+        where="test",
+        result=re.compile(r"^\*\*\* TESTING (?P<test>.*?) *-* (?P<result>pass|fail\w*)\b", re.MULTILINE),
+    ),
+    "rust-std": Suite(
+        Packages(
+            _RUST,
+            f"{_RUST_SETTINGS} && export RUSTC_BOOTSTRAP=1"
+            " && export STD_SOURCE=$(echo $PWD/usr/src/rustc-*/library/std/src)"
+            # The one use of a private field.
+            " && sed -i 's/dir_entry[.]0[.]path/dir_entry.path/' $STD_SOURCE/fs/tests.rs"
+            f" && rustc --test --edition 2024 -o std_tests {_HERE}/std_tests.rs",
+        ),
+        _each("std", "{tree}/std_tests"),
+        result=re.compile(r"^test (?P<test>\S+)(?: - should panic)? \.\.\. (?P<result>\w+)", re.MULTILINE),
+    ),
+    "pjdfstest": Suite(
+        Packages(
+            _RUST,
+            f"{_RUST_SETTINGS} && ln -sf $(ldconfig -p | sed -n 's/.*libacl.so.1 .*=> //p') libacl.so"
+            " && RUSTFLAGS=-L$PWD cargo install -q --locked --root . --version 0.2.2 pjdfstest",
+            "0.2.2",
+        ),
+        _each("all", "{tree}/bin/pjdfstest", "-c", str(_HERE / "pjdfstest.toml")),
+        result=re.compile(r"^(?P<test>[\w:]+) +(?P<result>ok|FAILED|skipped)$", re.MULTILINE),
     ),
     "ltp": Suite(
         Given("--ltp", "Version"),
