@@ -60,3 +60,17 @@ def test_a_limited_stack_is_enough_for_what_it_is_enough_untraced(harm: Harm, ki
     done = harm("bash", "-c", LIMITED.format(kib, "a b c"))
     named = any(cause.endswith(ledger.WORDS["small_stack"]) for cause in tailrace.open(done.run).coverage["cause"])
     assert named == (kib < 32)
+
+
+NO_FILES = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), 64))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize("files", [0, 3, 4])
+def test_a_program_that_may_open_no_library_says_what_it_says_untraced(harm: Harm, files: int) -> None:
+    done = harm(sys.executable, "-c", NO_FILES, str(files), "/bin/cat", "given", same_stderr=True)
+    named = any(cause.endswith(ledger.WORDS["no_descriptor"]) for cause in tailrace.open(done.run).coverage["cause"])
+    assert named == (files < 4)

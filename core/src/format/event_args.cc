@@ -55,6 +55,7 @@ constexpr string_view kFieldTexts[] = {
     ",\"untraced\":\"no_place\"",
     ",\"untraced\":\"unreachable\"",
     ",\"untraced\":\"unreadable\"",
+    ",\"untraced\":\"no_descriptor\"",
 };
 
 namespace {

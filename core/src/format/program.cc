@@ -10,8 +10,8 @@
 namespace tailrace {
 
 constexpr string_view kObstacleNames[static_cast<int>(Obstacle::kCount)] = {
-    "",        "static",   "musl",        "machine",  "setuid",   "go",          "left_out",
-    "dropped", "too_long", "small_stack", "confined", "no_place", "unreachable", "unreadable"};
+    "",         "static",      "musl",     "machine",  "setuid",      "go",         "left_out",     "dropped",
+    "too_long", "small_stack", "confined", "no_place", "unreachable", "unreadable", "no_descriptor"};
 
 // The kernel sets AT_SECURE when the file gives the user further privileges.
 bool gives_privileges(const char *path) {

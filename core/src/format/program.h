@@ -22,7 +22,8 @@ enum class Obstacle : uint8_t {
   kNoPlace,     // the user that the process has become can neither make a journal nor write to the run
   // The library is not at its path there, as in a chroot or another mount namespace.
   kUnreachable,
-  kUnreadable,  // the process may not read it, once it executes the program
+  kUnreadable,    // the process may not read it, once it executes the program
+  kNoDescriptor,  // the limit of open files leaves the dynamic linker no descriptor for it
   kCount
 };
 // Their names in the trace (docs/trace-format.md, "Programs that are not traced").
@@ -59,7 +60,7 @@ struct FollowChoice {
 inline bool breaks(Obstacle obstacle) {
   return obstacle == Obstacle::kMusl || obstacle == Obstacle::kMachine || obstacle == Obstacle::kLeftOut ||
          obstacle == Obstacle::kDropped || obstacle == Obstacle::kSmallStack || obstacle == Obstacle::kUnreachable ||
-         obstacle == Obstacle::kUnreadable;
+         obstacle == Obstacle::kUnreadable || obstacle == Obstacle::kNoDescriptor;
 }
 
 // The running program was built by Go, which calls the kernel without libc.

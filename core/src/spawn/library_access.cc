@@ -11,8 +11,22 @@
 namespace tailrace {
 namespace {
 
+// Whether all descriptors below the limit are in use and stay open in the program that is executed.
+bool keeps_all_descriptors() {
+  constexpr long kFiles = 7;  // RLIMIT_NOFILE
+  uint64_t limit[2];
+  if (sys::call(SYS_prlimit64, 0, kFiles, 0, sys::pointer(limit)) < 0) return false;
+  for (uint64_t fd = 0; fd < limit[0]; ++fd) {
+    const long flags = sys::call(SYS_fcntl, static_cast<long>(fd), F_GETFD);
+    if (flags < 0 || (flags & FD_CLOEXEC)) return false;
+  }
+  return true;
+}
+
 Obstacle obstacle_of_opening(const char *path) {
-  const int fd = sys::open(path, O_RDONLY);
+  int fd = sys::open_within_limit(path, O_RDONLY, 0);
+  if (fd == -EMFILE && keeps_all_descriptors()) return Obstacle::kNoDescriptor;
+  if (fd == -EMFILE) fd = sys::open(path, O_RDONLY);
   if (fd >= 0) sys::close(fd);
   if (fd == -EACCES || fd == -EPERM) return Obstacle::kUnreadable;
   return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP ? Obstacle::kUnreachable : Obstacle::kNone;

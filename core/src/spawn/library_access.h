@@ -6,7 +6,7 @@
 
 namespace tailrace {
 
-// kUnreachable, kUnreadable or kNone. Makes system calls only, on the stack: a vfork child may call it.
+// kNoDescriptor, kUnreachable, kUnreadable or kNone. Makes system calls only, on the stack: a vfork child may call it.
 Obstacle library_obstacle();
 
 }  // namespace tailrace
