@@ -43,17 +43,20 @@ def packages() -> dict[str, Path]:
 
 
 def make_tree() -> None:
-    """Makes the links. Of a package that contains others the files are linked, and its own packages."""
+    """Makes the links. Of a package that contains others, in the wheel or in the repository, the files are linked, and
+    its own packages."""
     shutil.rmtree(TREE, ignore_errors=True)
     TREE.mkdir(parents=True)
     (TREE / "sitecustomize.py").write_text(SITECUSTOMIZE)
     table = packages()
     for package, folder in table.items():
         place = TREE / package
-        if any(other.startswith(f"{package}/") for other in table):
+        inside = [other for other in table if other.startswith(f"{package}/")]
+        if inside or any(folder in other.parents for other in table.values()):
             place.mkdir()
             for entry in folder.iterdir():
-                if entry.is_file() or ((entry / "__init__.py").exists() and f"{package}/{entry.name}" not in table):
+                own = (entry / "__init__.py").exists() and f"{package}/{entry.name}" not in inside
+                if entry.is_file() or (own and entry not in table.values()):
                     (place / entry.name).symlink_to(entry)
         else:
             place.symlink_to(folder)

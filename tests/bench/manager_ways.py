@@ -17,7 +17,15 @@ from pathlib import Path
 
 from support import work_queue
 from support.flux_instance import find_flux
-from support.managers import SOURCE, Manager, airflow_home, airflows_on_path, all_on_path, share_tailrace
+from support.managers import (
+    SNAKEMAKE_PLUGIN,
+    SOURCE,
+    Manager,
+    airflow_home,
+    airflows_on_path,
+    all_on_path,
+    share_tailrace,
+)
 from support.slurm_cluster import missing_for_slurm
 
 TASK = "seq 1000 | sort -rn > {}"
@@ -91,7 +99,7 @@ def snakemake(version: str, how: list[str], tasks: int, folder: Path) -> Way:
     text = f'rule all:\n    input: expand("out/{{n}}", n=range({tasks}))\n'
     text += f'rule one:\n    output: "out/{{n}}"\n    shell: "{TASK.format("{output}")}"\n'
     words = [str(environment_with("snakemake", version).program), "-c2", "-q", "all", "--scheduler", "greedy"]
-    shared = share_tailrace(folder / "site", SOURCE / "adapters" / "modules" / "snakemake_logger_plugin_tailrace")
+    shared = share_tailrace(folder / "site", SNAKEMAKE_PLUGIN)
     return Way({"Snakefile": text}, words, [*run_traced(folder), *words, *how], shared)
 
 

@@ -29,7 +29,7 @@ from typing import Any
 import tailrace
 
 ROOM = Path(__file__).resolve().parent / "remedies"
-ADAPTER = Path(__file__).resolve().parents[2] / "adapters" / "make" / "tailrace.mk"
+ADAPTER = Path(__file__).resolve().parents[2] / "integrations" / "make" / "tailrace.mk"
 LIMIT_S = 120
 TRIES, OTHERS = 4, 0.05
 

@@ -12,7 +12,7 @@ from support.commands import run_cli
 from support.conformance import Adapter, Step
 from support.conformance_runs import assert_all_but_the_task_that_never_ran, judged, program
 from support.harm import active_environment, clean_environment
-from support.managers import SOURCE, Manager, all_on_path, share_tailrace
+from support.managers import SNAKEMAKE_PLUGIN, Manager, all_on_path, share_tailrace
 from tailrace.integrations import importing
 from tailrace.integrations.importers.snakemake import IMPORTER as importer_of_snakemake
 
@@ -56,9 +56,7 @@ def test_snakemake(snakemake: Manager, tmp_path: Path) -> None:
 
     def run(folder: Path, workflow: list[Step]) -> Path:
         (folder / "Snakefile").write_text(SNAKEFILE.replace("@NAMES@", repr(conformance.STRANGE)))
-        environment = clean_environment(
-            share_tailrace(tmp_path / "site", SOURCE / "adapters" / "modules" / "snakemake_logger_plugin_tailrace")
-        )
+        environment = clean_environment(share_tailrace(tmp_path / "site", SNAKEMAKE_PLUGIN))
         words = [snakemake.program, "-c2", *how]
         done = run_cli("run", "-o", folder / "run", "--", *words, cwd=folder, env=environment)
         assert done.returncode == 1 and "tailrace: can't" not in done.stderr, done.stderr

@@ -11,11 +11,10 @@ import pytest
 import tailrace
 from support.commands import TAILRACE, run_cli
 from support.harm import clean_environment
-from support.managers import SOURCE, all_on_path, share_tailrace
+from support.managers import SNAKEMAKE_PLUGIN, all_on_path, share_tailrace
 from tailrace.analyzer.summary import untagged
 
 SNAKEMAKES = [one for one in all_on_path("snakemake") if not one.version.startswith("7.")]
-PLUGIN = SOURCE / "adapters" / "modules" / "snakemake_logger_plugin_tailrace"
 SNAKEFILE = """
 rule all:
     input: "sorted"
@@ -98,7 +97,7 @@ def snakemake(tmp_path):
         pytest.skip("no environment with Snakemake 8 or later on PATH")
     (tmp_path / "Snakefile").write_text(SNAKEFILE)
     # Snakemake names the workflow of a file that is just called Snakefile after its folder.
-    environment = {**share_tailrace(tmp_path / "site", PLUGIN), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment = {**share_tailrace(tmp_path / "site", SNAKEMAKE_PLUGIN), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     return [str(SNAKEMAKES[0].program), "--cores", "1", "--logger", "tailrace"], environment
 
 

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 import tailrace
-from support.managers import SOURCE, all_on_path, share_tailrace
+from support.managers import SNAKEMAKE_PLUGIN, SOURCE, all_on_path, share_tailrace
 from support.run_files import Trace
 
 FOLDER = SOURCE / "workflows" / "genomics" / "managers"
@@ -43,8 +43,7 @@ def compare():
 @pytest.fixture
 def environment(tmp_path, monkeypatch):
     """What other environments' managers need to import this tailrace, and nothing of an outer run."""
-    plugin = SOURCE / "adapters" / "modules" / "snakemake_logger_plugin_tailrace"
-    monkeypatch.setenv("PYTHONPATH", share_tailrace(tmp_path / "site", plugin)["PYTHONPATH"])
+    monkeypatch.setenv("PYTHONPATH", share_tailrace(tmp_path / "site", SNAKEMAKE_PLUGIN)["PYTHONPATH"])
     for name in [name for name in os.environ if name.startswith(("TAILRACE_", "SLURM_", "FLUX_"))]:
         if name not in ("TAILRACE_REQUIRE_FLUX", "TAILRACE_ALL_MANAGERS"):
             monkeypatch.delenv(name)

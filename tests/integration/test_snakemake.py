@@ -12,7 +12,7 @@ import pytest
 import tailrace
 from support.commands import run_cli
 from support.harm import clean_environment
-from support.managers import SOURCE, Manager, all_on_path, share_tailrace
+from support.managers import SNAKEMAKE_PLUGIN, Manager, all_on_path, share_tailrace
 from support.run_files import Trace, read_declared
 
 SNAKEMAKES = all_on_path("snakemake")
@@ -95,8 +95,7 @@ def snakemake(request: pytest.FixtureRequest) -> Manager:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    plugin = SOURCE / "adapters" / "modules" / "snakemake_logger_plugin_tailrace"
-    shared = share_tailrace(tmp_path_factory.mktemp("site"), plugin)
+    shared = share_tailrace(tmp_path_factory.mktemp("site"), SNAKEMAKE_PLUGIN)
     return clean_environment(shared)
 
 

@@ -11,7 +11,7 @@ import tailrace
 from support.commands import run_cli
 from support.harm import clean_environment
 from support.hashed_runs import HASHED, KEY, MARK, has_mark, key_file, traced
-from support.managers import SOURCE, Manager, all_on_path, share_tailrace
+from support.managers import SNAKEMAKE_PLUGIN, Manager, all_on_path, share_tailrace
 from support.run_files import read_declared
 from tailrace.hashed_names import HashedNames
 
@@ -105,8 +105,7 @@ def test_a_snakemake_workflow(tmp_path: Path, folder: Path, snakemake: Manager |
         pytest.skip("no environment with Snakemake on PATH: pip install snakemake")
     run = tmp_path / "run"
     (folder / "Snakefile").write_text(SNAKEFILE)
-    plugin = SOURCE / "adapters" / "modules" / "snakemake_logger_plugin_tailrace"
-    shared = share_tailrace(tmp_path / "site", plugin)
+    shared = share_tailrace(tmp_path / "site", SNAKEMAKE_PLUGIN)
     done = traced(run, folder, snakemake.program, "-c2", "--logger", "tailrace", **clean_environment(shared))
     assert done.returncode == 0, done.stderr
     assert run_cli("report", run, "--html", run / "page.html").returncode == 0

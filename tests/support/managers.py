@@ -13,6 +13,7 @@ from support.harm import clean_environment
 from support.run_files import Trace
 
 SOURCE = Path(__file__).parents[2]
+SNAKEMAKE_PLUGIN = SOURCE / "integrations" / "snakemake" / "plugins" / "snakemake_logger_plugin_tailrace"
 _NEWEST = "import sys; print(*sys.version_info[:2])"
 
 

@@ -111,8 +111,13 @@ def _import_all() -> None:
     for name in ("dask.dataframe", "distributed", "jinja2", "networkx", "pandas", "pyarrow.parquet", "rich.console"):
         with suppress(ModuleNotFoundError):
             importlib.import_module(name)
-    for package in ("tailrace.analyzer", "tailrace.cli", "tailrace.integrations"):
+    for package in ("tailrace.analyzer", "tailrace.cli"):
         for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+            importlib.import_module(module.name)
+    # The folders in that of integrations are packages of their own, adapters, which may need their manager.
+    package = "tailrace.integrations"
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
+        if not module.ispkg:
             importlib.import_module(module.name)
 
 

@@ -25,11 +25,22 @@ MANAGERS = ("cwltool", "distributed", "flux", "luigi", "parsl", "snakemake")
 PACKAGES = dict(re.findall(r'^"([\w/]+)" = "([\w/-]+)"$', TABLE, re.MULTILINE))
 
 
+def inside(folder: Path) -> set[Path]:
+    """The folders in `folder` that are packages of their own."""
+    return {ROOT / other for other in PACKAGES.values() if folder in (ROOT / other).parents}
+
+
+def files(folder: Path, *suffixes: str) -> list[Path]:
+    """A package's files, by their endings."""
+    others = inside(folder)
+    return [file for file in folder.rglob("*") if file.suffix in suffixes and others.isdisjoint(file.parents)]
+
+
 def modules() -> list[str]:
     """The modules of the table, by their folders."""
     found = []
     for package, folder in PACKAGES.items():
-        for file in (ROOT / folder).rglob("*.py"):
+        for file in files(ROOT / folder, ".py"):
             path = Path(package) / file.relative_to(ROOT / folder).with_suffix("")
             found.append(".".join(path.parts[:-1] if path.name == "__init__" else path.parts))
     return sorted(found)
@@ -53,6 +64,13 @@ def test_every_package_of_the_repository_is_in_the_table() -> None:
         and not any(folder in (package, *package.parents) for folder in folders)
     ]
     assert not unlisted
+
+
+def test_a_package_in_the_folder_of_another_one_is_installed_once() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["scikit-build"]
+    excluded = tuple(settings["wheel"]["exclude"])
+    for folder in (ROOT / name for name in PACKAGES.values()):
+        assert all(f"/{other.relative_to(folder)}/".startswith(excluded) for other in inside(folder))
 
 
 def test_every_adapter_is_checked_like_the_others() -> None:
@@ -105,7 +123,7 @@ def test_data_files_are_installed(folder: str) -> None:
     spec = importlib.util.find_spec(folder.replace("/", "."))
     assert spec is not None and spec.origin is not None
     place = Path(spec.origin).parent
-    data = [file for file in source.rglob("*") if file.suffix in {".css", ".j2", ".js", ".json", ".pyi", ".typed"}]
+    data = files(source, ".css", ".j2", ".js", ".json", ".pyi", ".typed")
     assert [file for file in data if not (place / file.relative_to(source)).is_file()] == []
 
 

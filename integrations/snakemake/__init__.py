@@ -12,6 +12,6 @@
     manager.py      for `tailrace managers`
     __main__.py     `python -m tailrace.snakemake` is `python -m snakemake` with the hooks
 
-The logger plugin is the module snakemake_logger_plugin_tailrace beside this package: Snakemake finds plugins by their
-names. Its logger tells too little: not the thread that runs a job, not the dependencies.
+The logger plugin is the module snakemake_logger_plugin_tailrace in plugins/: Snakemake finds plugins by their names.
+Its logger tells too little: not the thread that runs a job, not the dependencies.
 """

@@ -23,9 +23,4 @@ if TYPE_CHECKING:
     from tailrace.dask.tracing import trace
 
 __all__ = ["dask_setup", "trace"]
-
-if __name__ == "dask":
-    # An editable installation from before adapters/modules has the folder around this package in sys.path.
-    raise ImportError("the installation of tailrace is older than its source: run `pip install -e .` again")
-
 __getattr__ = on_first_use(__name__, {"trace": "tracing", "dask_setup": "preload"})
