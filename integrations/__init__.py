@@ -21,7 +21,7 @@ What that is made of, and what the commands use:
     replacing.py    functions of managers that adapters replace
     coroutines.py   the scope of a coroutine
     managers.py     the adapters that are installed (`tailrace.managers`)
-    importing.py    declared graphs after the fact; importers/ has a module a format
+    importing.py    declared graphs after the fact, by the importers of NAME/importer.py
     wfformat.py     WfFormat instances
 
 Nothing here depends on a workflow manager. The names are loaded on first use.

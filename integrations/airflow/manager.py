@@ -8,4 +8,3 @@ MANAGER = Manager(
     version=of_distribution("apache-airflow"),
     tested=("3.3.2", "3.3.2"),
 )
-"""Its importer is one of tailrace's own (integrations/importers/airflow.py)."""

@@ -56,7 +56,7 @@ def _own_directories() -> list[str]:
 
 
 def task_name(run_id: str, task_id: str, map_index: int | None) -> str:
-    """As the importer of Airflow's API names them (integrations/importers/airflow.py)."""
+    """As the importer of Airflow's API names them (importer.py)."""
     name = f"{run_id}/{task_id}"
     return name if map_index is None or map_index < 0 else f"{name}[{map_index}]"
 

@@ -2,5 +2,5 @@
 
     tailrace run -o run -- makeflow --wrapper "$(tailrace adapter makeflow) %%" flow.mf
 
-What Makeflow declares is read from `makeflow_viz -D json` (tailrace.integrations.importers.makeflow).
+What Makeflow declares is read from `makeflow_viz -D json` (importer.py).
 """

@@ -2,5 +2,5 @@
 
     tailrace run -o run -- nextflow -c "$(tailrace adapter nextflow)" run main.nf
 
-What Nextflow declares is read from its work directory afterwards (tailrace.integrations.importers.nextflow).
+What Nextflow declares is read from its work directory afterwards (importer.py).
 """

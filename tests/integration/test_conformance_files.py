@@ -14,7 +14,7 @@ from support.conformance_runs import assert_all_but_the_task_that_never_ran, jud
 from support.harm import active_environment, clean_environment
 from support.managers import SNAKEMAKE_PLUGIN, Manager, all_on_path, share_tailrace
 from tailrace.integrations import importing
-from tailrace.integrations.importers.snakemake import IMPORTER as importer_of_snakemake
+from tailrace.snakemake.importer import IMPORTER as importer_of_snakemake
 
 # Snakemake
 
