@@ -6,16 +6,9 @@ from pathlib import Path
 import click
 
 from tailrace.errors import UsageError
+from tailrace.managers import ADAPTERS
 
-# manager -> (package, file)
-FILES = {
-    "maestro": ("tailrace.maestro", "shell"),
-    "make": ("tailrace.make", "tailrace.mk"),
-    "makeflow": ("tailrace.makeflow", "wrapper"),
-    "merlin": ("tailrace.merlin", "shell"),
-    "nextflow": ("tailrace.nextflow", "tailrace.config"),
-    "snakemake": ("tailrace.snakemake", "log_handler.py"),
-}
+FILES = {name: row.loads for name, row in ADAPTERS.items() if row.loads}
 
 
 @click.command()
@@ -37,8 +30,8 @@ def command(manager: str, begin: tuple[str, str, str] | None) -> None:
 
         click.echo(begin_make(*begin))
         return
-    package, name = FILES[manager]
-    spec = find_spec(package)
+    name = FILES[manager]
+    spec = find_spec(f"tailrace.{manager}")
     places = [Path(place) / name for place in (spec.submodule_search_locations or [])] if spec is not None else []
     found = next((path for path in places if path.is_file()), None)
     if found is None:

@@ -44,11 +44,11 @@ def command(
     else by the files that it wrote. Importing again replaces what was imported of the same workflow.
     """
     from tailrace import hashed_names
-    from tailrace.integrations import importers, importing, rundir
+    from tailrace.integrations import importing, managers, rundir
 
     run_dir = rundir.existing_run_directory(directory)
     hashed_names.refuse(run_dir, "what is imported would not be")
-    importer, imported = importing.load(source, kind, importers.every())
+    importer, imported = importing.load(source, kind, managers.importers())
     if not imported.tasks:
         raise UsageError(f"{source} has no tasks")
     if replace:

@@ -20,7 +20,7 @@ What that is made of, and what the commands use:
     lazy_names.py   names of a package that are imported on first use
     replacing.py    functions of managers that adapters replace
     coroutines.py   the scope of a coroutine
-    managers.py     the adapters that are installed (`tailrace.managers`)
+    managers.py     the adapters that are installed
     importing.py    declared graphs after the fact, by the importers of NAME/importer.py
     wfformat.py     WfFormat instances
 

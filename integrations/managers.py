@@ -1,9 +1,11 @@
-"""The adapters that are installed, ours and other packages': entry points of the group `tailrace.managers`.
+"""The adapters that are installed: ours (tailrace.managers), and those of other packages by entry points of the group
+`tailrace.managers`.
 
     [project.entry-points."tailrace.managers"]
     mymanager = "my_package.tailrace_manager:MANAGER"
 
     installed() --> Entry: the manager, the package that brings its adapter, the manager's version here, a state
+    importers() --> all importers of declared graphs (importing.py): of WfFormat, and of managers
 
 Invariants: an adapter that can't be loaded, or whose version can't be asked for, has a state that says so; it never
 keeps the others from being listed. The manager itself is not imported.
@@ -13,10 +15,14 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from importlib import metadata
+from importlib import import_module, metadata
 
+from tailrace import __version__
+from tailrace.integrations import wfformat
 from tailrace.integrations.importing import Importer
+from tailrace.managers import ADAPTERS, Row
 
 GROUP = "tailrace.managers"
 _ASK_S = 20.0
@@ -84,16 +90,40 @@ def of_program(*command: str) -> Callable[[], str | None]:
 
 def installed() -> list[Entry]:
     """All adapters, by name. Asks the managers for their versions."""
-    return [_entry(point, package) for point, package in _points()]
+    found = [_entry(name, f"tailrace {__version__}", ours(name)) for name in ADAPTERS]
+    for point, package in _points():
+        manager, fault = _loaded(point, package)
+        found.append(_entry(point.name, package, manager) if manager else Entry(point.name, package, None, "", fault))
+    return sorted(found, key=lambda entry: entry.name)
 
 
 def importers() -> list[Importer]:
-    """Those of all adapters that can be loaded."""
-    found: list[Importer] = []
-    for point, package in _points():
-        manager, _ = _loaded(point, package)
-        found += manager.importers if manager is not None else ()
+    """Ours, and those of all other adapters that can be loaded."""
+    found = [wfformat.IMPORTER]
+    for manager in [*map(ours, ADAPTERS), *(_loaded(point, package)[0] for point, package in _points())]:
+        found += manager.importers if manager else ()
     return found
+
+
+def ours(name: str) -> Manager:
+    """One of tailrace's own, by its row of the table."""
+    row = ADAPTERS[name]
+    imported = [import_module(f"tailrace.{name}.importer").IMPORTER] if row.importer else []
+    return Manager(row.title, row.use, _version(row), row.tested, imported)
+
+
+def _version(row: Row) -> Callable[[], str | None]:
+    if row.distribution:
+        return of_distribution(row.distribution)
+    *others, last = (of_program(*command.split()) for command in row.ask)
+
+    def version() -> str | None:
+        for ask in others:
+            with suppress(ValueError):
+                return ask()
+        return last()
+
+    return version
 
 
 def _points() -> Iterator[tuple[metadata.EntryPoint, str]]:
@@ -117,15 +147,12 @@ def _loaded(point: metadata.EntryPoint, package: str) -> tuple[Manager | None, s
     return manager, ""
 
 
-def _entry(point: metadata.EntryPoint, package: str) -> Entry:
-    manager, fault = _loaded(point, package)
-    if manager is None:
-        return Entry(point.name, package, None, "", fault)
+def _entry(name: str, package: str, manager: Manager) -> Entry:
     try:
         version = manager.version()
     except Exception as error:
-        return Entry(point.name, package, manager, "", f"its version is not known: {_line(error)}")
-    return Entry(point.name, package, manager, version or "", state(version, manager.tested))
+        return Entry(name, package, manager, "", f"its version is not known: {_line(error)}")
+    return Entry(name, package, manager, version or "", state(version, manager.tested))
 
 
 def state(version: str | None, tested: tuple[str, str]) -> str:

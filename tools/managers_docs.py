@@ -1,23 +1,27 @@
-"""Writes the table of docs/managers.md, the variables of managers that become tags, from core/src/format/managers.def.
+"""Writes what is made of the table of managers (tailrace.managers): their variables in core/src/format/managers.def,
+and in docs/managers.md.
 
-python tools/managers_docs.py            write it
-python tools/managers_docs.py --check    exit with 1 where the page differs
+python tools/managers_docs.py            write them
+python tools/managers_docs.py --check    exit with 1 where one differs
 """
 
 from __future__ import annotations
 
-import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from string import Formatter
 
 from generated import write_or_check
 
+from tailrace.managers import MANAGERS, Row
+
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "managers.md"
-TABLE = ROOT / "core" / "src" / "format" / "managers.def"
 BEGIN, END = "<!-- tools/managers_docs.py -->\n", "<!-- end -->\n"
+CORE = ROOT / "core" / "src" / "format" / "managers.def"
+CORE_BEGIN = "// tools/managers_docs.py:\n"
 KEYS = ("workflow", "stage", "task", "try", "job", "rank")
-_ROW = re.compile(r"^(MANAGER|WORKER|VARIABLE|PATH_END|FROM_ONE|JOB_AD)\((.*)\)$")
 
 
 def page() -> str:
@@ -27,31 +31,41 @@ def page() -> str:
 
 
 def _table() -> str:
-    managers: list[tuple[str, dict[str, str]]] = []
-    for line in TABLE.read_text().splitlines():
-        row = _ROW.match(line)
-        if row is None:
-            continue
-        words = [word.strip() for word in re.findall(r'"(?:[^"]*)"|[^,]+', row[2])]
-        values = [word.strip('"') for word in words if word]
-        if row[1] in ("MANAGER", "WORKER"):
-            managers.append((values[0], {}))
-            continue
-        cells = managers[-1][1]
-        if row[1] == "PATH_END":
-            cells[values[0]] = f"the last two names of `{values[1]}`"
-        elif row[1] == "JOB_AD":
-            tag, before, attribute = values
-            cells[tag] = f"{cells[tag]} `{before}` `{attribute}`" if tag in cells else f"`{attribute}`"
-        elif row[1] == "FROM_ONE":
-            cells[values[0]] = f"`{values[1]}` - 1"
-        else:
-            tag, before, variable, _ = values
-            cells[tag] = f"{cells[tag]} `{before}` `{variable}`" if tag in cells else f"`{variable}`"
     lines = [f"| manager | {' | '.join(KEYS)} |", f"|---{'|---' * len(KEYS)}|"]
-    lines += [f"| {name} | {' | '.join(cells.get(key, '') for key in KEYS)} |" for name, cells in managers]
+    for row in MANAGERS:
+        if row.mark:
+            cells = [" ".join(_words(row.tags[key])) if key in row.tags else "" for key in KEYS]
+            lines.append(f"| {row.title} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
+def _words(value: str) -> Iterator[str]:
+    for before, name, how, _ in Formatter().parse(value):
+        if before:
+            yield f"`{before}`"
+        yield f"the last two names of `{name}`" if how == "end" else f"`{name}` - 1" if how == "-1" else f"`{name}`"
+
+
+def core() -> str:
+    """The core's table: the comment that it has, with the rows made anew."""
+    head, _, _ = CORE.read_text().partition(CORE_BEGIN)
+    return head + CORE_BEGIN + "".join(f"{line}\n" for row in MANAGERS if row.mark for line in _core_rows(row))
+
+
+def _core_rows(row: Row) -> Iterator[str]:
+    yield f'\n{"WORKER" if row.workers else "MANAGER"}("{row.title}", "{row.mark}")'
+    for tag, value in row.tags.items():
+        for before, name, how, _ in Formatter().parse(value):
+            if how == "end":
+                yield f'PATH_END({tag}, "{name}")'
+            elif how == "-1":
+                yield f'FROM_ONE({tag}, "{name}")'
+            elif how == "ad":
+                yield f'JOB_AD({tag}, "{before}", "{name}")'
+            else:
+                yield f'VARIABLE({tag}, "{before}", "{name}", "{(how or "").removeprefix("not ")}")'
+    yield from (f'WORLD_SIZE("{name}")' for name in row.world_size)
+
+
 if __name__ == "__main__":
-    sys.exit(write_or_check({PAGE: page()}))
+    sys.exit(write_or_check({PAGE: page(), CORE: core()}))

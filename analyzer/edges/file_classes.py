@@ -51,6 +51,7 @@ from tailrace.analyzer.edges.edge_table import STREAM_TYPES, WRITE, EdgeTable, l
 from tailrace.analyzer.store.processes import Process, keys, numbers
 from tailrace.analyzer.util import grouping
 from tailrace.analyzer.util.types import Objects
+from tailrace.managers import MANAGERS
 
 DATA, STREAM, SOFTWARE, SYSTEM, MANAGER = range(5)
 CLASSES = ("data", "stream", "software", "system", "manager")
@@ -76,34 +77,12 @@ SOFTWARE_PATHS = re.compile(
     r"|/(site|dist)-packages(/|$)|/lib/python\d(\.\d+)?(/|$)|/(conda|mamba|miniconda3?|anaconda3?|miniforge3?)(/|$)|/\.?venv/"
     r"|/spack/(opt|installations)/|^/cvmfs/"
 )
-MANAGER_FILES = re.compile(
-    r"/runinfo/[0-9]{3,}/|/parsl\.log$|/\.parsl/"
-    r"|/\.snakemake/(auxiliary|incomplete|iocache|locks|log|metadata|scripts|tmp[^/]*)/"
-    r"|/nxf-\d+/|/\.nextflow/|/\.nextflow\.log[.0-9]*$|/\.command\.(begin|env|err|log|out|run|sh|tailrace|trace)$|/\.exitcode$"
-    r"|/dask-(scratch|worker)-space[^/]*/([^/]+\.(dirlock|lock)$|[^/]+/(storage|shuffle-[^/]+)(/|$))"
-    r"|/airflow\.(cfg|db(-\w+)?)$|^/dev/shm/plasma\w+$|/MERLIN_(FINISHED|STATUS\.json)$"
-    r"|/worker-\d+-\d+/(cached?/|worker\.stdout|trash/[^/]+$|((t|task|func|libr)\.\d+|trash/[^/]+)"
-    r"/(function|map|argument|result|exec_parsl_function\.py|library_(code\.py|info\.clpk)|\.taskvine\.stdout"
-    r"|file-\d+-[0-9a-f]{32}-[^/]+)$)"
-    r"|/function_data/\d{4,}/(function|map|result)$|-\d{20}-[^/]+/\d{4,}/(function|map|argument|result)$"
-    r"|/vine-(logs/[^/]+$|library-cache/)"
-    r"|/files-flat/file-[0-9a-f]{32}/stream(\.[0-9a-f-]+\.tmp)?$|/toilwf-[0-9a-f]+/(deferred/|.*/worker_log\.txt$)"
-)
-"""Files that workflow managers keep for themselves: logs, locks, records, the scripts by which they start tasks; Ray's
-store of objects, which has its full size from the start; the caches of Work Queue's and TaskVine's workers, and Parsl's
-functions, arguments and results in their tasks' directories; toil's promised values. What tasks write in a manager's
-directory (Snakemake's shadow directories, Nextflow's work directories, those of Work Queue's tasks) is data."""
-MANAGER_PROGRAMS = re.compile(
-    r"flux-(broker|module-exec)|slurm(ctld|d|dbd)|pbs_(server|comm|sched)|raylet|gcs_server|catalog_server"
-    r"|condor_(collector|master|negotiator|schedd|startd)"
-)
-"""Servers of managers, in which nobody else's code runs: the databases, logs and states that they write are their own,
-wherever the user has put them. Not those that write what tasks print or move their files (flux-shell, slurmstepd,
-condor_shadow, workers)."""
+MANAGER_FILES = re.compile("|".join(pattern for row in MANAGERS for pattern in row.own_files))
+MANAGER_PROGRAMS = frozenset(name for row in MANAGERS for name in row.servers)
+"""Servers of managers."""
 STARTERS = frozenset({"sh", "bash", "dash", "ksh", "zsh", "busybox", "env", "time", "timeout", "tailrace"})
 """Programs that stand before the one that a user launches."""
-TASK_LOGS = re.compile(r"/task_logs/")
-"""What Parsl's tasks print, in Parsl's directory."""
+TASK_FILES = re.compile("|".join(pattern for row in MANAGERS for pattern in row.task_files))
 CACHES = re.compile(r"/__pycache__/|\.py[co]$")
 SHARED_OBJECT = re.compile(r"\.so(\.[0-9.]+)?$|\.dylib$")
 LOADERS = (
@@ -324,7 +303,7 @@ def _settled(
     left.decide(declared[left.at], DATA)
     managed = left.below(directory.rstrip("/") + "/" for directory in inputs.manager) | left.found(MANAGER_FILES)
     managed |= left.any_of(inputs.manager)
-    left.decide(managed & ~left.found(TASK_LOGS), MANAGER)
+    left.decide(managed & ~left.found(TASK_FILES), MANAGER)
     left.decide((written & ~_used_by_others(bursts, programs, len(paths)))[left.at], MANAGER)
     left.decide(left.found(CACHES), SOFTWARE)
     left.decide(written[left.at], DATA)
@@ -352,7 +331,7 @@ def _inside(table: EdgeTable, bursts: pd.DataFrame) -> npt.NDArray[np.bool_]:
 
 def _used_by_others(bursts: pd.DataFrame, programs: Sequence[Program], files: int) -> npt.NDArray[np.bool_]:
     """Whether a program that is none of `MANAGER_PROGRAMS` reads or writes each file."""
-    of_server = np.array([MANAGER_PROGRAMS.fullmatch(p.name) is not None for p in programs], dtype=np.bool_)
+    of_server = np.array([p.name in MANAGER_PROGRAMS for p in programs], dtype=np.bool_)
     out = np.zeros(files, dtype=np.bool_)
     out[bursts["file"].to_numpy()[~of_server[bursts["who"].to_numpy()]]] = True
     return out

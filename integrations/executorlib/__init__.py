@@ -5,7 +5,6 @@
 
     calls.py      what is replaced in the program's process, and what is declared of each call
     worker.py     a call with its tags, as it is sent to a worker
-    manager.py    for `tailrace managers`
 
 Every worker imports this package, so the rest is imported on first use.
 """

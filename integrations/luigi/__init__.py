@@ -9,7 +9,6 @@ or, in a program that calls luigi.build() itself:
 
 __main__.py   is `luigi`, with the tasks followed
 tasks.py      the methods of Luigi's worker that run a task and tell its state
-manager.py    for `tailrace managers`
 """
 
 from tailrace.integrations.lazy_names import on_first_use

@@ -4,7 +4,6 @@ import tailrace.prefect
 tailrace.prefect.trace()
 
 runs.py       what is replaced in the flow's process, and what is declared of each task run
-manager.py    for `tailrace managers`
 """
 
 from tailrace.integrations.lazy_names import on_first_use

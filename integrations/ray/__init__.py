@@ -7,7 +7,6 @@
     worker.py     what Ray's workers import at their start: the scope of each task, its tries and its end
     ends.py       how those tasks ended that no worker could tell of
     names.py      names of tasks, and how the program tells its workers the workflow's
-    manager.py    for `tailrace managers`
 
 Every worker imports this package, so the rest is imported on first use.
 """

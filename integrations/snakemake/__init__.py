@@ -9,7 +9,6 @@
     spawned.py      a Snakemake that runs a part of the workflow, on another node or for a `run:` directive
     hand_over.py    what the one gives the other
     log_handler.py  Snakemake 7 loads this file by its path
-    manager.py      for `tailrace managers`
     __main__.py     `python -m tailrace.snakemake` is `python -m snakemake` with the hooks
 
 The logger plugin is the module snakemake_logger_plugin_tailrace in plugins/: Snakemake finds plugins by their names.

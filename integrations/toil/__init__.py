@@ -7,5 +7,4 @@ leader.py     starts its workers with the adapter, and declares at the end what 
 worker.py     is `_toil_worker`, with the jobs followed
 places.py     which step a job belongs to: toil's own names leave that out for scatters and subworkflows
 jobs.py       CWLJob.run runs every job: its scope, and what is declared of it
-manager.py    for `tailrace managers`
 """

@@ -22,7 +22,7 @@ from tailrace.errors import TagError, TailraceError
 from tailrace.integrations import environment, indexing
 from tailrace.integrations import settings as _settings
 from tailrace.integrations.workflow import Workflow, opened_run, surrounding_task, unused_name
-from tailrace.parsl.manager import MANAGER
+from tailrace.managers import ADAPTERS
 
 _log = logging.getLogger("tailrace.parsl")
 
@@ -83,7 +83,7 @@ def trace(
             type(error).__name__,
             error,
             parsl.__version__,
-            *MANAGER.tested,
+            *ADAPTERS["parsl"].tested,
         )
     return config
 

@@ -5,7 +5,6 @@ import importlib.util
 import re
 import subprocess
 import sys
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 import tailrace
 from tailrace import installation
 from tailrace.integrations import managers
+from tailrace.managers import ADAPTERS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -88,14 +88,19 @@ def test_every_adapter_is_checked_like_the_others() -> None:
 
 
 def test_every_adapter_is_listed_by_tailrace_managers() -> None:
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    points = settings["project"]["entry-points"][managers.GROUP]
     parts = {"analyzer", "cli", "integrations"}
-    assert set(points) == {package.partition("/")[2] for package in PACKAGES if package.startswith("tailrace/")} - parts
-    for name, value in points.items():
-        manager = EntryPoint(name, value, managers.GROUP).load()
-        assert isinstance(manager, managers.Manager), value
+    adapters = {package.partition("/")[2] for package in PACKAGES if package.startswith("tailrace/")} - parts
+    assert set(ADAPTERS) == adapters
+    for name in adapters:
+        manager = managers.ours(name)
         assert managers.state(manager.tested[1], manager.tested) == "ready", "the oldest is behind the newest"
+
+
+@pytest.mark.parametrize("name", [name for name, row in ADAPTERS.items() if row.loads])
+def test_the_file_that_a_manager_loads_is_installed(name: str) -> None:
+    spec = importlib.util.find_spec(f"tailrace.{name}")
+    assert spec is not None and spec.origin is not None
+    assert (Path(spec.origin).parent / ADAPTERS[name].loads).is_file()
 
 
 def test_no_adapter_hides_its_manager() -> None:

@@ -13,7 +13,7 @@ import pytest
 from support.ordinary_user import ID as STRANGER
 from tailrace.analyzer.util import child
 from tailrace.errors import UsageError
-from tailrace.integrations import importers, importing
+from tailrace.integrations import importing, managers
 from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer, with_seen_times
 
 SCRIPT = """#!/bin/bash
@@ -100,7 +100,7 @@ def nextflow(tmp_path: Path) -> Path:
 
 
 def imported(path: Path, kind: str | None = None) -> ImportedWorkflow:
-    return importing.load(path, kind, importers.every())[1]
+    return importing.load(path, kind, managers.importers())[1]
 
 
 @pytest.mark.parametrize("inside", [".", ".snakemake", ".snakemake/metadata"])

@@ -1,4 +1,4 @@
-"""docs/managers.md has the table of core/src/format/managers.def."""
+"""The core and docs/managers.md have the variables of tailrace.managers."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_page_is_up_to_date() -> None:
+def test_the_files_are_up_to_date() -> None:
     words = [sys.executable, ROOT / "tools/managers_docs.py", "--check"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -403,7 +403,7 @@ RECORD = {
 
 @pytest.mark.parametrize("name", HANDED_OVER)
 def test_parsl_has_what_hands_tags_over(name):
-    """A Parsl in which this fails runs workflows untagged: change the adapter, and `tested` in manager.py."""
+    """A Parsl in which this fails runs workflows untagged: change the adapter, and `tested` in tailrace.managers."""
     module, _, path = name.partition(":")
     found = attrgetter(path)(import_module(module))
     assert HANDED_OVER[name] <= set(inspect.signature(found).parameters)
