@@ -17,9 +17,9 @@ from tailrace.analyzer.store.catalogue import open_catalogue
 from tailrace.analyzer.store.events import Events
 from tailrace.analyzer.store.mounts import mount_rows
 from tailrace.analyzer.store.tables import COMMANDS
-from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.named_files import may_open
 from tailrace.analyzer.util.types import Graph
+from tailrace.base.text import clean
 from tailrace.hashed_names import fingerprint_in
 
 if TYPE_CHECKING:

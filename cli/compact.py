@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from tailrace.analyzer.util.formatting import bytes_text, count_text, percent_text, visible
+from tailrace.analyzer.util.formatting import bytes_text, count_text, percent_text
+from tailrace.base.text import visible
 from tailrace.cli.opening import lines
 from tailrace.cli.options import PATH
 from tailrace.errors import RunError

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text, visible
+from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
+from tailrace.base.text import visible
 from tailrace.cli.opening import open_run
 from tailrace.cli.options import PATH, format_option, scheduler_option
 from tailrace.errors import QueryError, RegressionError, UsageError

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 import tailrace
-from tailrace.analyzer.util.formatting import count_text, visible
+from tailrace.analyzer.util.formatting import count_text
+from tailrace.base.text import visible
 from tailrace.cli.options import PATH
 from tailrace.errors import UsageError
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from tailrace.analyzer.util.formatting import visible
+from tailrace.base.text import visible
 from tailrace.cli.opening import open_run, strict_option
 from tailrace.cli.options import PATH, scheduler_option, utf8_output
 from tailrace.errors import UsageError
@@ -62,7 +62,7 @@ def command(
     from tailrace.analyzer.insights import insights
     from tailrace.analyzer.insights.annotate import annotate
     from tailrace.analyzer.model import dataflow, graphs
-    from tailrace.analyzer.util.published import published
+    from tailrace.base.published import published
 
     classes = file_classes.CLASSES if software == "files" else dataflow.DEFAULT_CLASSES
     packages = ("software",) if software == "packages" else ()

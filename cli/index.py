@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from tailrace.analyzer.util.formatting import bytes_text, count_text, visible
+from tailrace.analyzer.util.formatting import bytes_text, count_text
+from tailrace.base.text import visible
 from tailrace.cli.options import PATH, scheduler_option
 from tailrace.errors import RunError, UsageError
 

@@ -10,8 +10,9 @@ import shutil
 import click
 
 from tailrace.analyzer.util.formatting import moment_text as since
-from tailrace.analyzer.util.formatting import time_text, visible
+from tailrace.analyzer.util.formatting import time_text
 from tailrace.analyzer.util.types import Document
+from tailrace.base.text import visible
 from tailrace.cli.options import utf8_output
 from tailrace.cli.tables import broken
 

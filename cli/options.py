@@ -86,11 +86,11 @@ def format_option(function: _Command) -> _Command:
 
 
 def scheduler_option(function: _Command) -> _Command:
-    """`--scheduler ADDRESS`, nearest to the function, which computes there: see tailrace.integrations.cluster."""
+    """`--scheduler ADDRESS`, nearest to the function, which computes there: see tailrace.cli.cluster."""
 
     @wraps(function)
     def computing(*args: Any, scheduler: str | None, **kwargs: Any) -> Any:
-        from tailrace.integrations.cluster import computing_on
+        from tailrace.cli.cluster import computing_on
 
         with computing_on(scheduler):
             return function(*args, **kwargs)

@@ -69,7 +69,7 @@ def write_answer(table: pa.Table, form: str | None, output: Path | None) -> None
     if form == "parquet":
         import pyarrow.parquet as pq
 
-        from tailrace.analyzer.util.published import published
+        from tailrace.base.published import published
 
         assert output is not None
         try:
@@ -93,7 +93,7 @@ _FORMS = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet
 
 def write(pieces: Iterator[pd.DataFrame], form: str, output: Path | None, unit: Unit) -> None:
     """Writes a table that comes in pieces. Raises UsageError when the output can't be written."""
-    from tailrace.analyzer.util.published import published
+    from tailrace.base.published import published
 
     # A fault in the query is raised before the output file is created.
     first = next(pieces)
@@ -131,7 +131,7 @@ def _shown(piece: pd.DataFrame) -> pd.DataFrame:
 
 
 def _shown_cell(value: object) -> object:
-    from tailrace.analyzer.util.formatting import visible
+    from tailrace.base.text import visible
 
     return visible(value) if isinstance(value, str) else value
 

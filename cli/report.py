@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tailrace.analyzer.util.formatting import visible
+from tailrace.base.text import visible
 from tailrace.cli.lines import put_json
 from tailrace.cli.opening import open_run, run_directory
 from tailrace.cli.options import PATH, format_option, scheduler_option

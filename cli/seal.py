@@ -6,7 +6,8 @@ from pathlib import Path
 import click
 
 from tailrace import _native
-from tailrace.analyzer.util.formatting import count_text, visible
+from tailrace.analyzer.util.formatting import count_text
+from tailrace.base.text import visible
 from tailrace.cli.opening import lines
 from tailrace.cli.options import PATH
 from tailrace.errors import CoreError, UsageError

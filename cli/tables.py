@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from tailrace.analyzer.util.formatting import visible
+from tailrace.base.text import visible
 
 GAP = 3
 """Columns between two columns of a table."""

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tailrace import _native, hashed_names
-from tailrace.analyzer.util import ownership
+from tailrace.base import ownership
 from tailrace.errors import UsageError
 from tailrace.integrations.rundir import DESCRIPTION
 

@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from tailrace import hashed_names
-from tailrace.analyzer.util import child, ownership
-from tailrace.analyzer.util.published import published
+from tailrace.base import child, ownership
+from tailrace.base.published import published
 from tailrace.errors import CoreError, UsageError
 from tailrace.integrations.declared_log import declared_line, of_path
 from tailrace.integrations.task_tags import tag_value

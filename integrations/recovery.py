@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from tailrace.analyzer.util import ownership
+from tailrace.base import ownership
 from tailrace.errors import TailraceError
 from tailrace.integrations import environment, host_description, launcher, rundir, user_process
 

@@ -9,7 +9,7 @@ import pwd
 import signal
 from collections.abc import Callable
 
-from tailrace.analyzer.util import child
+from tailrace.base import child
 
 END_S = 10
 """For the end of that process, once it has told its results, and again once it was killed."""

@@ -107,7 +107,7 @@ def export(
 
 @contextmanager
 def _opened(path: Path) -> Iterator[TextIO]:
-    from tailrace.analyzer.util.published import published
+    from tailrace.base.published import published
 
     with published(path) as place:
         if path.suffix == ".gz":

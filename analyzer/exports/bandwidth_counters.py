@@ -17,8 +17,8 @@ import numpy as np
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.model.dataflow import Model
-from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Floats, Ints
+from tailrace.base.text import clean
 
 BINS = 500
 MIB = 1 << 20

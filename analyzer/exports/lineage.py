@@ -28,8 +28,9 @@ from tailrace.analyzer.exports.checksums import Checksums
 from tailrace.analyzer.model import dataflow, outcomes
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store.processes import Process, keys
-from tailrace.analyzer.util.formatting import clean, count_text
+from tailrace.analyzer.util.formatting import count_text
 from tailrace.analyzer.util.types import Bools, Ints, Row
+from tailrace.base.text import clean
 
 LEFT_OUT_TYPES = ("sock", "anon")
 """Streams that go both ways, or whose ends belong to one process: they order nothing."""

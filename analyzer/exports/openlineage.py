@@ -17,8 +17,8 @@ import tailrace
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.exports.format import Format
 from tailrace.analyzer.exports.lineage import Artifact, Job, escaped, lineage, utc
-from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Json
+from tailrace.base.text import clean
 
 SPEC = "https://openlineage.io/spec"
 EVENT = f"{SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"

@@ -20,8 +20,8 @@ import pandas as pd
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.store import engine
 from tailrace.analyzer.store.schema import UPPER_LAYERS
-from tailrace.analyzer.util import memory
-from tailrace.analyzer.util.formatting import clean
+from tailrace.base import memory
+from tailrace.base.text import clean
 from tailrace.errors import RunError, UsageError
 
 _THREAD = ["host", "pid", "start", "tid"]

@@ -36,8 +36,9 @@ from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import engine, processes
 from tailrace.analyzer.store.loader import Part
 from tailrace.analyzer.store.processes import Process
-from tailrace.analyzer.util.formatting import clean, count_text
+from tailrace.analyzer.util.formatting import count_text
 from tailrace.analyzer.util.types import Ints, Json
+from tailrace.base.text import clean
 
 SOCKET = "sock"
 COLUMNS = [

@@ -18,8 +18,8 @@ from typing import TextIO
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.exports.format import Format
 from tailrace.analyzer.exports.lineage import Artifact, Job, escaped, lineage, utc
-from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Json
+from tailrace.base.text import clean
 
 NAMESPACE = "urn:tailrace:terms:"
 

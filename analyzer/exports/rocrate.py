@@ -15,8 +15,8 @@ import tailrace
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.exports.format import Format
 from tailrace.analyzer.exports.lineage import Artifact, Job, escaped, file_uri, lineage, utc
-from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Json
+from tailrace.base.text import clean
 
 METADATA = "ro-crate-metadata.json"
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"

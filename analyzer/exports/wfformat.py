@@ -25,8 +25,8 @@ from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.exports.format import Format
 from tailrace.analyzer.exports.lineage import Artifact, Job, Lineage, acyclic, distinct, escaped, lineage, utc
 from tailrace.analyzer.store.mounts import descriptions
-from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Json
+from tailrace.base.text import clean
 from tailrace.errors import RunError
 
 SHORTEST_NS = 100_000_000

@@ -7,7 +7,7 @@ from functools import cache
 from urllib.parse import quote
 
 from tailrace import _native
-from tailrace.analyzer.util.formatting import clean
+from tailrace.base.text import clean
 
 _FLAGS = {"r": 0, "w": 0o1101, "a": 0o2101}
 """open(2)'s flags of a mode of fopen(3), without `+`."""

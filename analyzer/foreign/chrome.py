@@ -22,10 +22,10 @@ from typing import Any, TypeGuard
 from tailrace import _native
 from tailrace.analyzer.foreign import calls
 from tailrace.analyzer.foreign.importer import Format, Imported, is_regular, name_in
-from tailrace.analyzer.util import memory
-from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.losses import Loss
 from tailrace.analyzer.util.types import Document
+from tailrace.base import memory
+from tailrace.base.text import clean
 from tailrace.errors import TraceError
 
 _ENDINGS = (".json", ".json.gz")

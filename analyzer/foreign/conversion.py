@@ -33,7 +33,7 @@ import tailrace
 from tailrace import _native
 from tailrace.analyzer.foreign.formats import FORMATS
 from tailrace.analyzer.foreign.importer import Format, Imported
-from tailrace.analyzer.util import ownership
+from tailrace.base import ownership
 from tailrace.errors import RunError
 
 VERSION = 1

@@ -22,9 +22,9 @@ from typing import Any
 from tailrace import _native
 from tailrace.analyzer.foreign import calls
 from tailrace.analyzer.foreign.importer import Format, Imported, Starts, UnreadableError, convert_each, name_in, walk
-from tailrace.analyzer.util import child, memory
-from tailrace.analyzer.util.exit_codes import signal_text
 from tailrace.analyzer.util.losses import Loss
+from tailrace.base import child, memory
+from tailrace.base.exit_codes import signal_text
 from tailrace.errors import TraceError
 
 _ENDINGS = (".darshan",)

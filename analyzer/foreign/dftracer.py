@@ -13,8 +13,8 @@ from pathlib import Path
 
 from tailrace import _native
 from tailrace.analyzer.foreign.importer import Format, Imported, name_in, walk
-from tailrace.analyzer.util import memory
 from tailrace.analyzer.util.losses import Loss
+from tailrace.base import memory
 from tailrace.errors import TraceError
 
 _ENDINGS = (".pfw.gz", ".pfw")

@@ -21,8 +21,8 @@ from pathlib import Path
 from tailrace import _native
 from tailrace.analyzer.foreign import calls
 from tailrace.analyzer.foreign.importer import Format, Imported, Starts, UnreadableError, convert_each, name_in, walk
-from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.losses import Loss
+from tailrace.base.text import clean
 from tailrace.errors import TraceError
 
 _METADATA, _TEXTS, _CONVERTER = "recorder.mt", "_text", "recorder2text"

@@ -8,8 +8,8 @@ import numpy as np
 
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
-from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Ints
+from tailrace.base.text import clean
 
 MOST_COMMANDS = 20
 """Command lines of an activity that are told."""

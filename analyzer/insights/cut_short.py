@@ -21,7 +21,7 @@ from tailrace.analyzer.edges import file_classes
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import own_time
 from tailrace.analyzer.store.processes import keys
-from tailrace.analyzer.util.exit_codes import signal_text
+from tailrace.base.exit_codes import signal_text
 
 
 class End(NamedTuple):

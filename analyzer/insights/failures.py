@@ -22,9 +22,9 @@ from tailrace.analyzer.edges import file_classes
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import outcomes
 from tailrace.analyzer.store.processes import Process, keys
-from tailrace.analyzer.util.exit_codes import CRASHES
 from tailrace.analyzer.util.tabular import Tabular
 from tailrace.analyzer.util.types import Bools, Ints
+from tailrace.base.exit_codes import CRASHES
 
 EVIDENCE = 5
 """Tasks and processes whose last files are looked up."""

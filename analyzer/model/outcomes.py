@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.store.processes import Process, SignalEnd
-from tailrace.analyzer.util.exit_codes import CRASHES, cause, signal_name, signal_text
 from tailrace.analyzer.util.formatting import count_text
 from tailrace.analyzer.util.lazy import lazy
+from tailrace.base.exit_codes import CRASHES, cause, signal_name, signal_text
 
 if TYPE_CHECKING:
     import numpy as np

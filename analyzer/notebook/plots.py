@@ -22,7 +22,8 @@ import pandas as pd
 
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.notebook.plot_data import OverTime, PlotData
-from tailrace.analyzer.util.formatting import BYTE_UNITS, bytes_text, count_text, shortened, visible
+from tailrace.analyzer.util.formatting import BYTE_UNITS, bytes_text, count_text, shortened
+from tailrace.base.text import visible
 from tailrace.errors import QueryError, UsageError
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ import jinja2
 from tailrace.analyzer import summary
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.summary.limits import JsonObject
-from tailrace.analyzer.util.published import published
+from tailrace.base.published import published
 
 PAGE = Path(__file__).parent / "page"
 SCRIPTS = (

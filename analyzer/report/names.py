@@ -18,7 +18,8 @@ from rich.cells import cell_len
 
 from tailrace.analyzer.summary.limits import JsonObject
 from tailrace.analyzer.util import shell
-from tailrace.analyzer.util.formatting import shortened, visible
+from tailrace.analyzer.util.formatting import shortened
+from tailrace.base.text import visible
 
 ELLIPSIS = "\u2026"
 CONTINUED = " \\"

@@ -15,8 +15,9 @@ import jinja2
 
 from tailrace.analyzer.report.html import PAGE, digest
 from tailrace.analyzer.runstore.overview import UNITS, unit
-from tailrace.analyzer.util.formatting import bytes_text, percent_text, time_text, visible
-from tailrace.analyzer.util.published import published
+from tailrace.analyzer.util.formatting import bytes_text, percent_text, time_text
+from tailrace.base.published import published
+from tailrace.base.text import visible
 
 _STYLE = """
 table { border-collapse: collapse; font-size: 14px; }

@@ -26,7 +26,8 @@ from tailrace.analyzer.insights.finding_list import COST_WIDTH
 from tailrace.analyzer.report.names import Names, fit, names_of
 from tailrace.analyzer.report.terminal_tables import GAP, SHOWN, STATUS_STYLES, TABLES, WIDE, first_of
 from tailrace.analyzer.summary.limits import JsonObject
-from tailrace.analyzer.util.formatting import bytes_text, count_text, shortened, time_text, visible
+from tailrace.analyzer.util.formatting import bytes_text, count_text, shortened, time_text
+from tailrace.base.text import visible
 
 LONGEST_NAME = 240
 """Characters of a name that is not in a column of its own."""

@@ -17,7 +17,8 @@ from tailrace.analyzer import summary
 from tailrace.analyzer.model.dataflow import UNTAGGED
 from tailrace.analyzer.report.names import Names, fit
 from tailrace.analyzer.summary.limits import JsonObject
-from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text, visible, with_stage
+from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text, with_stage
+from tailrace.base.text import visible
 
 WIDE = 110
 """Columns of a terminal from which on the tables have their minor columns, too."""

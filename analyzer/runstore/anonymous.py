@@ -28,7 +28,7 @@ from tailrace.analyzer.runstore import events, parts
 from tailrace.analyzer.runstore.columns import CALL, DROP, EVENTS, TABLES, TEXTS, Column
 from tailrace.analyzer.runstore.parts import Access, Entry
 from tailrace.analyzer.runstore.store import Store
-from tailrace.analyzer.util import ownership
+from tailrace.base import ownership
 from tailrace.errors import UsageError
 
 KEY = "export.key"

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tailrace.analyzer.foreign import conversion
 from tailrace.analyzer.runstore.columns import TABLES
 from tailrace.analyzer.store.layout import layout
-from tailrace.analyzer.util import ownership
+from tailrace.base import ownership
 from tailrace.errors import RunError, UsageError
 
 if TYPE_CHECKING:

@@ -39,8 +39,8 @@ from tailrace.analyzer.runstore.columns import (
 )
 from tailrace.analyzer.store import mounts
 from tailrace.analyzer.store.layout import layout
-from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Bools, Ints
+from tailrace.base.text import clean
 from tailrace.errors import TagError
 from tailrace.tags import decode
 

@@ -28,7 +28,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from tailrace.analyzer.runstore import parts
 from tailrace.analyzer.runstore.columns import EVENTS, MOST_TEXT, MOST_WORDS, TABLES, TEXT, TEXTS, arrow_schema
 from tailrace.analyzer.runstore.parts import RUNS, Access, Part, Refused
-from tailrace.analyzer.util import child, ownership
+from tailrace.base import child, ownership
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -36,8 +36,8 @@ from urllib.parse import quote
 
 from tailrace.analyzer.store import catalogue_tables, problems
 from tailrace.analyzer.store.layout import Layout, Source, layout
-from tailrace.analyzer.util import ownership
 from tailrace.analyzer.util.types import SqlRow, SqlValue
+from tailrace.base import ownership
 from tailrace.errors import RunError
 
 FILE_NAME = "tailrace.db"

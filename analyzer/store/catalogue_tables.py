@@ -23,9 +23,9 @@ from tailrace.analyzer.store import declared_tables, headers, missing
 from tailrace.analyzer.store.headers import FileScan, Header, first_run, scan_file
 from tailrace.analyzer.store.layout import ACCOUNTS, HOSTS, MANIFEST, Source
 from tailrace.analyzer.store.mounts import Mount, descriptions, mount_rows
-from tailrace.analyzer.util import memory, ownership
-from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Document, SqlValue
+from tailrace.base import memory, ownership
+from tailrace.base.text import clean
 from tailrace.errors import TraceError
 
 VERSION = 24

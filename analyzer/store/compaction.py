@@ -34,9 +34,9 @@ from tailrace import _native
 from tailrace.analyzer.store import engine, headers, missing
 from tailrace.analyzer.store.layout import MANIFEST, Layout, Source, layout
 from tailrace.analyzer.store.repack import Block, Made, Unit, compressed, difference, process_of, units
-from tailrace.analyzer.util import ownership
 from tailrace.analyzer.util.formatting import count_text
 from tailrace.analyzer.util.types import Document
+from tailrace.base import ownership
 from tailrace.errors import RunError
 
 BEST = 12

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from typing import BinaryIO
 
 from tailrace.analyzer.store.layout import Source
-from tailrace.analyzer.util import memory, ownership
-from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Document
+from tailrace.base import memory, ownership
+from tailrace.base.text import clean
 from tailrace.errors import TraceError
 
 TABLES = """

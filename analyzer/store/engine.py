@@ -3,7 +3,7 @@
     tasks (callables without arguments) --compute, stream, folded--> results, in their order
 
 Dask is used when the program that imported it has a distributed.Client or chose a scheduler in Dask's configuration;
-a command's choice is opened at its first computation (integrations/cluster.py).
+a command's choice is opened at its first computation (cli/cluster.py).
 Without that, nothing of Dask is imported: threads do the same, since the native reader releases the interpreter lock.
 
 Invariants: results come in the order of the tasks and don't depend on where they are computed. Tasks and results can be

@@ -15,8 +15,8 @@ from typing import NamedTuple, cast
 from urllib.parse import unquote_to_bytes
 
 from tailrace import _native
-from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Document
+from tailrace.base.text import clean
 from tailrace.errors import TraceError
 
 TAILRACE, FOREIGN = "tailrace", "foreign"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tailrace.analyzer.foreign import conversion
 from tailrace.analyzer.foreign.formats import titles
-from tailrace.analyzer.util import ownership
+from tailrace.base import ownership
 from tailrace.errors import NotARunError
 
 ACCOUNTS = "accounts"

@@ -25,8 +25,8 @@ from tailrace.analyzer.store.mounts import Mount
 from tailrace.analyzer.store.partitions import Block, Counts, Partition
 from tailrace.analyzer.util import named_files
 from tailrace.analyzer.util.lazy import lazy
-from tailrace.analyzer.util.memory import Budget
 from tailrace.analyzer.util.types import SqlValue
+from tailrace.base.memory import Budget
 from tailrace.errors import TraceError
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import zlib
 from collections.abc import Iterable, Iterator
 
 from tailrace.analyzer.store import clock_steps, headers, mounts
-from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Document, SqlRow
+from tailrace.base.text import clean
 
 TABLES = "CREATE TABLE manifest (file TEXT PRIMARY KEY, blocks INTEGER, place TEXT);"
 """place: the manifest."""

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tailrace.analyzer.store.layout import Layout, Source
-from tailrace.analyzer.util import ownership
 from tailrace.analyzer.util.formatting import count_text
 from tailrace.analyzer.util.lazy import lazy
+from tailrace.base import ownership
 
 if TYPE_CHECKING:
     import pandas as pd

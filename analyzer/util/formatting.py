@@ -66,16 +66,6 @@ def percent_text(part: int, whole: int) -> str:
     return f"{thousandths / 1000:.2f}%" if thousandths < 99_900 else f"{thousandths / 1000:.3f}%"
 
 
-def clean(text: str) -> str:
-    """`text` as valid UTF-8: lone surrogates, which JSON's escapes can produce, become U+FFFD."""
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def visible(text: str) -> str:
-    """`text` with control and invisible characters as Python's escapes: \\n, \\x1b, \\u202e."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
 def with_stage(name: str, stage: str) -> str:
     """A task's name with its stage in front, unless it contains the stage already: "scan 22"."""
     return name if not stage or stage in name else f"{stage} {name}"

@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Collection, Iterable, Sequence
 from html import escape
 
-from tailrace.analyzer.util.formatting import visible
+from tailrace.base.text import visible
 
 WIDTH = 80
 """Columns of a console's lines."""

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from tailrace import _native
-from tailrace.analyzer.util import ownership
+from tailrace.base import ownership
 
 _PATH_ONLY = os.O_PATH | os.O_CLOEXEC
 

@@ -8,7 +8,7 @@
 namespace tailrace::launcher {
 
 // `text` in which nothing acts on a terminal: control and invisible characters as Python's escapes (\n, \x1b, \u202e),
-// bytes that are no UTF-8 as \udc80 to \udcff. tailrace.analyzer.util.formatting.visible() is the same for Python.
+// bytes that are no UTF-8 as \udc80 to \udcff. tailrace.base.text.visible() is the same for Python.
 std::string visible(std::string_view text);
 // Prints `tailrace: SENTENCE` as a line on stderr, visible.
 void say(std::string_view sentence);

@@ -22,7 +22,7 @@ from time import monotonic
 from typing import Any
 
 from tailrace import hashed_names
-from tailrace.analyzer.util import child
+from tailrace.base import child
 from tailrace.errors import ManagerError, NotARunError, RunError, TailraceError, UsageError
 from tailrace.flux import declared_folder
 from tailrace.flux.declared_jobs import (

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tailrace.analyzer.util.exit_codes import ended, signal_text
+from tailrace.base.exit_codes import ended, signal_text
 from tailrace.integrations.declared_log import declared_line
 
 TRACE_EVENT = "tailrace.trace"

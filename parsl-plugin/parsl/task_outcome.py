@@ -2,7 +2,7 @@
 
 from parsl.app.errors import AppTimeout, BashExitFailure
 from parsl.dataflow.errors import DependencyError
-from tailrace.analyzer.util.exit_codes import ended
+from tailrace.base.exit_codes import ended
 from tailrace.integrations.declared_log import error_text
 
 _LOST = ("WorkerLost", "ManagerLost")

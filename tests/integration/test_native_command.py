@@ -19,7 +19,7 @@ import pytest
 from support import trace_writer as tw
 from support.commands import TAILRACE
 from tailrace.analyzer.store import missing
-from tailrace.analyzer.util.formatting import visible
+from tailrace.base.text import visible
 
 COMMAND = Path(TAILRACE[0])
 PYTHON = [sys.executable, "-m", "tailrace.cli.main"]

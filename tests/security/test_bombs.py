@@ -12,7 +12,7 @@ import pytest
 import tailrace
 from support import trace_writer as tw
 from tailrace.analyzer.store import catalogue, partitions
-from tailrace.analyzer.util import memory
+from tailrace.base import memory
 from tailrace.errors import TraceError
 
 pytestmark = pytest.mark.slow("inflates files of megabytes in processes of their own")
@@ -39,7 +39,7 @@ import sys
 from pathlib import Path
 import tailrace
 from tailrace.analyzer.foreign import conversion
-from tailrace.analyzer.util import memory
+from tailrace.base import memory
 
 memory.left = lambda: 48 << 20
 found = conversion.find(Path(sys.argv[1]))

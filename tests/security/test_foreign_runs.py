@@ -24,7 +24,7 @@ from support.ordinary_user import ID as STRANGER
 from tailrace import _native
 from tailrace.analyzer.edges import edge_cache
 from tailrace.analyzer.store import catalogue
-from tailrace.analyzer.util import ownership
+from tailrace.base import ownership
 
 SECRET = "secret-d41d8cd98f"
 

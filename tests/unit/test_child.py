@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tailrace.analyzer.util import child
+from tailrace.base import child
 
 
 @pytest.fixture

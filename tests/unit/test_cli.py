@@ -11,7 +11,7 @@ import pytest
 
 from support import trace_writer as tw
 from support.commands import run_cli
-from tailrace.analyzer.util.published import published
+from tailrace.base.published import published
 from tailrace.cli import main
 
 RUN = "RUN"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import tailrace
-from tailrace.analyzer.util import child
+from tailrace.base import child
 from tailrace.errors import ManagerError, UsageError
 from tailrace.flux import collect, declared_folder, declared_jobs
 from tailrace.integrations import rundir

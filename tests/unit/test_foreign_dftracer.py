@@ -20,7 +20,7 @@ import tailrace
 from support import reader, run_schema
 from support.commands import TAILRACE
 from tailrace.analyzer.foreign import conversion
-from tailrace.analyzer.util import ownership
+from tailrace.base import ownership
 from tailrace.errors import NotARunError, QueryError
 
 DATA = Path(__file__).parents[1] / "data" / "dftracer"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from support.ordinary_user import ID as STRANGER
-from tailrace.analyzer.util import child
+from tailrace.base import child
 from tailrace.errors import UsageError
 from tailrace.integrations import importing, managers
 from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer, with_seen_times

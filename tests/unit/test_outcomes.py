@@ -14,7 +14,7 @@ from support import trace_writer as tw
 from support.flowcase import MS, T0_NS, FakeRun
 from tailrace.analyzer.model import outcomes
 from tailrace.analyzer.store.processes import SignalEnd
-from tailrace.analyzer.util import exit_codes
+from tailrace.base import exit_codes
 
 
 def declared(*rows: dict[str, object]) -> FakeRun:

@@ -24,9 +24,10 @@ from tailrace.analyzer.insights.inputs import FLOOR_BYTES
 from tailrace.analyzer.model import calls
 from tailrace.analyzer.model.outcomes import WORDS
 from tailrace.analyzer.store import processes
-from tailrace.analyzer.util import exit_codes
-from tailrace.analyzer.util.exit_codes import signal_text
-from tailrace.analyzer.util.formatting import bytes_text, clean, count_text
+from tailrace.analyzer.util.formatting import bytes_text, count_text
+from tailrace.base import exit_codes
+from tailrace.base.exit_codes import signal_text
+from tailrace.base.text import clean
 
 TABLE = "tailrace.open({run}).outcomes"
 

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tailrace.analyzer.util import memory
+from tailrace.base import memory
 
 RESULT_BYTES = 64 << 20
 _END_S = 10
