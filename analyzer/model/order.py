@@ -466,9 +466,10 @@ def data_handovers(m: Model, of_who: Ints) -> pd.DataFrame:
     tail["given_ns"] = np.where(tail["given_ns"] <= tail["taken_ns"], tail["given_ns"], begun[tail.index])
     turns = _turns(m, of_who, tail[streams[tail.index]])
     ends = turns.set_index(["producer", "consumer", "version", "taken_ns"])["given_ns"]
-    last_turn = ends.reindex(pd.MultiIndex.from_frame(tail[ends.index.names])).to_numpy()
-    tail["given_ns"] = np.where(np.isnan(last_turn), tail["given_ns"], last_turn)
-    turns = turns[turns["given_ns"] > turns["since_ns"]]
+    # In integers: a float has no nanoseconds of our days.
+    last_turn = ends.reindex(pd.MultiIndex.from_frame(tail[ends.index.names]), fill_value=-1).to_numpy(dtype=np.int64)
+    tail["given_ns"] = np.where(last_turn < 0, tail["given_ns"].to_numpy(), last_turn)
+    turns = turns[(turns["given_ns"] > turns["since_ns"]).to_numpy()]
     result: pd.DataFrame = pd.concat([whole, head, turns, tail], ignore_index=True)[HANDOVER]
     return result
 
