@@ -145,6 +145,24 @@ def _ltp(tree: Path) -> Iterator[tuple[str, Words]]:
     yield "fsstress", (f"{programs}/fsstress", "-d", "{folder}", "-n", "500", "-p", "2", "-s", "1")
 
 
+# The small engines whole; of the others what is about files, tablespaces, signals and starts, as names tell.
+_MARIADB = {
+    "maria": "",
+    "archive": "",
+    "csv": "",
+    "mariabackup": "^(full_backup|partial|xbstream)",
+    "innodb": "^(flush|import_cfg|log_file|missing|skip_symbolic|tablespace|temp_table|tmpdir|truncate)",
+    "main": "^(bootstrap|flush|init_file|kill|loaddata|outfile|rename|repair|shutdown|sighup|symlink|temp_table)",
+}
+
+
+def _mariadb(tree: Path) -> Iterator[tuple[str, Words]]:
+    libraries = f"LD_LIBRARY_PATH={tree}/usr/lib/x86_64-linux-gnu"
+    words = ("env", libraries, "perl", "./mariadb-test-run.pl", "--force", "--max-test-fail=0", "--retry=0")
+    for suite, chosen in _MARIADB.items():
+        yield suite, (*words, "--vardir={folder}/var", f"--suite={suite}", *([f"--do-test={chosen}"] if chosen else []))
+
+
 def _pnetcdf(_: Path) -> Iterator[tuple[str, Words]]:
     mpi = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1".split()
     for name in ("C", "cdf_format", "header", "nc_test", "nonblocking", "testcases"):
@@ -230,6 +248,23 @@ SUITES = {
         Debian("sqlite3", "./configure -q && make -s testfixture"),
         _each(_SQLITE, "{tree}/testfixture", "{tree}/test/{name}.test"),
         result=re.compile(r"^(?P<test>[^\s!]\S*)\.\.\.(?: (?P<result>Ok|Omitted))?$", re.MULTILINE),
+    ),
+    "mariadb": Suite(
+        Packages(
+            (
+                "mariadb-server-core",
+                "mariadb-server",
+                "mariadb-client-core",
+                "mariadb-client",
+                "mariadb-backup",
+                "mariadb-test",
+                "mariadb-test-data",
+            ),
+            "true",
+        ),
+        _mariadb,
+        where="usr/share/mysql/mysql-test",
+        result=re.compile(r"^(?P<test>\w+\.\S+(?: '.*?')*) +\[ (?P<result>pass|fail|skipped) \]", re.MULTILINE),
     ),
     "pnetcdf": Suite(
         Debian(
