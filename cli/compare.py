@@ -113,9 +113,8 @@ def _compare_store(place: Path, before: str, after: str, form: str) -> None:
     from tailrace.analyzer.report import store_page
     from tailrace.analyzer.runstore import overview
     from tailrace.analyzer.runstore.store import Store
-    from tailrace.cli.lines import put_json
+    from tailrace.cli.lines import put_json, render
     from tailrace.cli.opening import say_store_problems
-    from tailrace.cli.tables import render
 
     store = Store(place)
     rows = overview.compare(store, before, after)
@@ -195,7 +194,7 @@ def _print(found: Comparison, everything: bool) -> None:
 
 def _print_figures(found: Comparison, everything: bool, heads: str) -> int:
     """Prints the figures, and says how many that differ are left out."""
-    from tailrace.cli.tables import render
+    from tailrace.cli.lines import render
 
     several = max(found.sizes) > 1
     table = found.table if everything else found.table[found.table["notable"]]
@@ -212,7 +211,7 @@ def _print_figures(found: Comparison, everything: bool, heads: str) -> int:
 
 
 def _print_flows(table: pd.DataFrame) -> None:
-    from tailrace.cli.tables import render
+    from tailrace.cli.lines import render
 
     rows = [
         [
@@ -228,7 +227,7 @@ def _print_flows(table: pd.DataFrame) -> None:
 
 
 def _print_files(table: pd.DataFrame) -> None:
-    from tailrace.cli.tables import render
+    from tailrace.cli.lines import render
 
     keys = ("a_read", "b_read", "a_written", "b_written")
     rows = [

@@ -113,7 +113,7 @@ def paths(name: str | None, form: str) -> None:
     elif form == "json":
         click.echo(json.dumps({part.name: str(part.path) if part.installed else None for part in PARTS}, indent=1))
     else:
-        from tailrace.cli.tables import render
+        from tailrace.cli.lines import render
 
         rows = [[p.name, str(p.path) if p.installed else "not built", p.variable, p.what] for p in PARTS]
         render(["part", "path", "found by", "what it does"], rows, numbers=False)
@@ -154,7 +154,7 @@ def check(file: Path, names: tuple[str, ...], queue: str | None, jobspec: Path |
     if form == "json":
         click.echo(json.dumps({"settings": checked.settings, "jobs": checked.jobs}, indent=1))
         return
-    from tailrace.cli.tables import render
+    from tailrace.cli.lines import render
 
     render(["key", "value"], [[key, json.dumps(value)] for key, value in checked.settings.items()], numbers=False)
     rows = [[label, *_verdict(job)] for label, job in zip(labels, checked.jobs, strict=True)]

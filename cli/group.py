@@ -10,7 +10,6 @@ from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
 from tailrace.cli.access import put_group
 from tailrace.cli.collectives import put_collectives
 from tailrace.cli.lines import put, since
-from tailrace.cli.task import time_words
 
 if TYPE_CHECKING:
     from tailrace.analyzer.insights.group_profile import GroupProfile
@@ -20,6 +19,8 @@ MOST = 10
 
 def put_profile(profile: GroupProfile, collectives: Sequence[Mapping[str, Any]] = ()) -> None:
     """Prints a profile; collectives: of a rank, as `Collectives.of_rank`."""
+    from tailrace.analyzer.model.time_model import WORDS
+
     put(f"{profile.kind} {profile.name}")
     many = [count_text(profile.tasks, "task")] if profile.tasks else []
     put(", ".join([*many, count_text(profile.processes, "process", "es")]), 2)
@@ -31,7 +32,7 @@ def put_profile(profile: GroupProfile, collectives: Sequence[Mapping[str, Any]] 
     put(f"Time: {begin} to {end}, {time_text(profile.end_ns - profile.begin_ns)}")
     for state, ns in profile.spent_ns.items():
         if ns:
-            put(f"{time_text(ns):>9}  {time_words()[state]}", 2)
+            put(f"{time_text(ns):>9}  {WORDS[state]}", 2)
     failed = f", {count_text(profile.failed_calls, 'call')} failed" if profile.failed_calls else ""
     put(f"{bytes_text(profile.read_bytes)} read, {bytes_text(profile.written_bytes)} written{failed}", 2)
     for title, rows in (("Reads data of", profile.sources), ("Its data are read by", profile.targets)):

@@ -51,7 +51,7 @@ def command(directory: Path | None, build: bool, summary: bool, form: str) -> No
     if form == "json":
         click.echo(json.dumps(info, indent=2))
         return
-    from tailrace.cli.tables import render
+    from tailrace.cli.lines import render
 
     render(["", str(directory)], _lines(info), numbers=False)
     if info["stages"]:
@@ -67,8 +67,7 @@ def command(directory: Path | None, build: bool, summary: bool, form: str) -> No
 
 
 def _summary(run: Run, form: str) -> None:
-    from tailrace.cli.lines import put_json
-    from tailrace.cli.tables import render
+    from tailrace.cli.lines import put_json, render
 
     found = run.io_summary()
     if form == "json":

@@ -1,45 +1,69 @@
-"""Lines of text that fit the terminal, for commands whose answer is no table.
+"""What commands print: lines and tables that fit the terminal (analyzer/util/terminal.py), documents, JSON."""
 
-Invariants: text of a trace is printed with control characters escaped. A line breaks behind a space, a slash or another
-mark of a name, and goes on further to the right. Without a terminal lines have `WIDTH` columns.
-"""
+from __future__ import annotations
 
 import json
-import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
-import click
-
+from tailrace.analyzer.util import terminal
 from tailrace.analyzer.util.formatting import moment_text as since
 from tailrace.analyzer.util.formatting import time_text
-from tailrace.analyzer.util.types import Document
-from tailrace.base.text import visible
+from tailrace.analyzer.util.types import Document as JsonObject
 from tailrace.cli.options import utf8_output
-from tailrace.cli.tables import broken
 
-__all__ = ["command_text", "lasted", "put", "put_json", "put_left_out", "since"]
+if TYPE_CHECKING:
+    from tailrace.analyzer.util.document import Document, Shown
 
-WIDTH = 80
-LEAST = 24
-"""Columns that a line has at least, however far to the right it begins."""
-HANG = 2
+__all__ = ["command_text", "lasted", "put", "put_document", "put_json", "put_left_out", "put_noun", "render", "since"]
+
+_REST = ": --format json has them"
 
 
 def put(text: str = "", indent: int = 0) -> None:
     """Prints a line, `indent` columns to the right."""
-    width = min(shutil.get_terminal_size((WIDTH, 24)).columns, 120)
-    for number, piece in enumerate(broken(visible(text), max(width - indent - HANG, LEAST))):
-        click.echo((" " * (indent + (HANG if number else 0)) + piece).rstrip())
+    _write(terminal.line(text, indent, terminal.standard_output()))
+
+
+def put_noun(noun: Shown, form: str) -> None:
+    """Prints a noun as `--format` wants it."""
+    if form == "json":
+        put_json(noun.to_json())
+    else:
+        put_document(noun.document())
+
+
+def put_document(document: Document) -> None:
+    """Prints a document."""
+    _write(terminal.document_lines(document, terminal.standard_output(_REST)))
+
+
+def render(
+    names: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    title: str | None = None,
+    numbers: bool = True,
+    spare: Sequence[str] = (),
+) -> None:
+    """Prints a table: `terminal.table_lines`."""
+    _write(terminal.table_lines(names, rows, title, terminal.standard_output(), numbers=numbers, spare=spare))
+
+
+def _write(lines: Iterable[str]) -> None:
+    """Not by click.echo, which takes styles away where FORCE_COLOR wants them, and main's encoding of odd names."""
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+def put_json(answer: JsonObject) -> None:
+    """Prints an answer as JSON, in UTF-8 whatever the terminal's encoding is."""
+    utf8_output().write(json.dumps(answer, indent=1, ensure_ascii=False) + "\n")
 
 
 def put_left_out(hidden: int, what: str, indent: int = 0) -> None:
     """Prints how many rows a list has left out, if any. what: the words before "more"."""
     if hidden > 0:
-        put(f"{what} more: --format json has them", indent)
-
-
-def put_json(document: Document) -> None:
-    """Prints an answer as JSON, in UTF-8 whatever the terminal's encoding is."""
-    utf8_output().write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        put(f"{what} more{_REST}", indent)
 
 
 def command_text(words: list[str]) -> str:

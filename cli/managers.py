@@ -13,8 +13,7 @@ def command(form: str) -> None:
     Each with its version here, the versions that the adapter was tested with, and the one line to type. For all other
     managers: `tailrace tag`, `tailrace env`, and the variables of docs/managers.md.
     """
-    from tailrace.cli.lines import put_json
-    from tailrace.cli.tables import render
+    from tailrace.cli.lines import put_json, render
     from tailrace.integrations import managers
 
     entries = managers.installed()

@@ -256,7 +256,7 @@ def _say_nothing(where: dict[str, Any]) -> None:
 def _explain(asked: _Asked, aggs: Sequence[str], where: dict[str, Any]) -> None:
     """Prints which blocks can hold an event that matches."""
     from tailrace.analyzer.store import asking
-    from tailrace.cli.tables import render
+    from tailrace.cli.lines import render
 
     found = asking.reading(asked.run, asked.names, aggs, asked.totals, where)
     click.echo(found.sentence())

@@ -26,7 +26,7 @@ def heads(names: Iterable[object], unit: Unit) -> list[str]:
 
 
 def _plain_table(names: list[str], rows: list[tuple[Any, ...]], unit: Unit) -> None:
-    from tailrace.cli.tables import render
+    from tailrace.cli.lines import render
 
     render(heads(names, unit), rows)
 
@@ -119,7 +119,7 @@ def write(pieces: Iterator[pd.DataFrame], form: str, output: Path | None, unit: 
 
 
 def _render(table: pd.DataFrame, unit: Unit) -> None:
-    from tailrace.cli.tables import render
+    from tailrace.cli.lines import render
 
     render(heads(table.columns, unit), table.astype(object).to_numpy().tolist())
 

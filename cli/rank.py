@@ -10,10 +10,9 @@ import click
 
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
 from tailrace.cli.group import MOST, put_profile
-from tailrace.cli.lines import put, put_json, put_left_out, since
+from tailrace.cli.lines import put, put_json, put_left_out, render, since
 from tailrace.cli.opening import open_run, strict_option
 from tailrace.cli.options import PATH, format_option, scheduler_option
-from tailrace.cli.tables import render
 
 if TYPE_CHECKING:
     from tailrace.analyzer.insights.rank_groups import RankGroup

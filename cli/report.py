@@ -138,7 +138,7 @@ def _store(directory: Path, html: Path | None, form: str, after: str | None, bef
             raise UsageError(f"can't write {html}: {error.strerror}") from error
         click.echo(f"{visible(str(html))}: open it in a browser", err=True)
         return
-    from tailrace.cli.tables import render
+    from tailrace.cli.lines import render
 
     for text in data["problems"]:
         say(f"incomplete: {text}")

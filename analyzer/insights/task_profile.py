@@ -17,7 +17,7 @@ Invariant: events are read for the slowest calls alone (slowest_calls.py).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,13 +25,15 @@ import pandas as pd
 
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.insights import insights, profile_text
+from tailrace.analyzer.insights import insights
 from tailrace.analyzer.insights.command_lines import commands
 from tailrace.analyzer.insights.file_history import row_of
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.insights.slowest_calls import Call, slowest
+from tailrace.analyzer.insights.views import task_document
 from tailrace.analyzer.model import dataflow, outcomes, requests, task_arguments, time_model, waits
 from tailrace.analyzer.store import processes
+from tailrace.analyzer.util.document import Document, Shown
 from tailrace.analyzer.util.types import Ints, Row
 from tailrace.errors import QueryError
 
@@ -95,8 +97,8 @@ class Difference:
     deviations: float
 
 
-@dataclass(frozen=True)
-class TaskProfile:
+@dataclass(frozen=True, repr=False)
+class TaskProfile(Shown):
     """A task. Times are ns since the epoch, spans ns; None where unknown.
 
     status: the manager's word, or None; waits: columns of `waits.TIMES`; spent_ns: `time_model.STATES` and
@@ -146,15 +148,9 @@ class TaskProfile:
         """The arguments in one line."""
         return ", ".join(f"{name}={text}" for name, text in self.arguments.items())
 
-    def __repr__(self) -> str:
-        return profile_text.text(self)
-
-    def _repr_html_(self) -> str:
-        return profile_text.markup(self)
-
-    def to_json(self) -> dict[str, Any]:
-        """The profile as plain values."""
-        return asdict(self)
+    def document(self) -> Document:
+        """What is shown of it."""
+        return task_document(self)
 
 
 def task_profile(run: AnalyzedRun, task: str) -> TaskProfile:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.cli import tables
+from tailrace.analyzer.util import terminal
+from tailrace.cli.lines import render
 
 
 @pytest.mark.parametrize(
@@ -23,21 +24,21 @@ from tailrace.cli import tables
     ],
 )
 def test_a_name_breaks_behind_a_mark(text: str, width: int, lines: list[str]) -> None:
-    assert list(tables.broken(text, width)) == lines
+    assert list(terminal.broken(text, width)) == lines
 
 
 @given(st.text("ab/_-. c", max_size=60), st.integers(1, 40))
 def test_no_character_is_lost_and_no_line_is_too_long(text: str, width: int) -> None:
-    lines = list(tables.broken(text, width))
+    lines = list(terminal.broken(text, width))
     assert all(len(line) <= width for line in lines)
     assert re.sub(r"\s", "", "".join(lines)) == re.sub(r"\s", "", text)
 
 
 def test_the_widest_columns_give_way_first_and_numbers_never() -> None:
     path = "/home/ada/project/data/sample.fastq"
-    assert tables.fitted(["n", "path"], [["123456", path]], [True, False], 40) == [6, 27]
-    assert tables.fitted(["n", "path"], [["123456", path]], [True, False], 100) == [6, len(path)]
-    assert tables.fitted(["n"] * 9, [["123456"] * 9], [True] * 9, 40) is None
+    assert terminal.fitted(["n", "path"], [["123456", path]], [True, False], 40) == [6, 27]
+    assert terminal.fitted(["n", "path"], [["123456", path]], [True, False], 100) == [6, len(path)]
+    assert terminal.fitted(["n"] * 9, [["123456"] * 9], [True] * 9, 40) is None
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -47,7 +48,7 @@ def test_a_table_on_a_terminal_keeps_its_words(
     for name, value in {"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": str(width)}.items():
         monkeypatch.setenv(name, value)
     row = ["ensemble", "worker_dies", 3, "/home/ada/project/data/sample.fastq", None]
-    tables.render(["workflow", "stage", "tasks", "path", "errno"], [row, [None, "x", 1, float("nan"), 2]])
+    render(["workflow", "stage", "tasks", "path", "errno"], [row, [None, "x", 1, float("nan"), 2]])
     text = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
     assert all(len(line.rstrip()) <= width for line in text.splitlines())
     for word in ("ensemble", "worker", "dies", "sample.fastq", "workflow", "tasks", "errno"):
@@ -60,7 +61,7 @@ def test_too_many_columns_for_the_terminal_become_lists(
 ) -> None:
     for name, value in {"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "40"}.items():
         monkeypatch.setenv(name, value)
-    tables.render(["ts", "path"] + ["ns"] * 3, [[1795339958129710414, "/a/b", *[10**12] * 3]], title="Events")
+    render(["ts", "path"] + ["ns"] * 3, [[1795339958129710414, "/a/b", *[10**12] * 3]], title="Events")
     assert capsys.readouterr().out.split() == [
         "Events",
         *("ts", "1795339958129710414", "path", "/a/b"),
@@ -76,7 +77,7 @@ def test_a_narrow_terminal_does_without_spare_columns_and_says_so(
     def printed(width: int) -> str:
         for name, value in {"FORCE_COLOR": "1", "TERM": "dumb", "COLUMNS": str(width)}.items():
             monkeypatch.setenv(name, value)
-        tables.render(names, rows, title="Functions", spare=["least", "most"])
+        render(names, rows, title="Functions", spare=["least", "most"])
         text: str = capsys.readouterr().out
         assert all(len(line) <= width for line in text.splitlines())
         return " ".join(text.split())
@@ -87,4 +88,9 @@ def test_a_narrow_terminal_does_without_spare_columns_and_says_so(
 
 
 def test_large_numbers_have_no_exponent() -> None:
-    assert [tables.shown(number) for number in (13922712.4, 999999.4, 0.25, 3.0)] == ["13922712", "999999", "0.25", "3"]
+    assert [terminal.shown(number) for number in (13922712.4, 999999.4, 0.25, 3.0)] == [
+        "13922712",
+        "999999",
+        "0.25",
+        "3",
+    ]
