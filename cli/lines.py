@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.analyzer.util import terminal
 from tailrace.analyzer.util.formatting import moment_text as since
-from tailrace.analyzer.util.formatting import time_text
 from tailrace.analyzer.util.types import Document as JsonObject
 from tailrace.cli.options import utf8_output
 
 if TYPE_CHECKING:
     from tailrace.analyzer.util.document import Document, Shown
 
-__all__ = ["command_text", "lasted", "put", "put_document", "put_json", "put_left_out", "put_noun", "render", "since"]
+__all__ = ["put", "put_document", "put_json", "put_left_out", "put_noun", "render", "since"]
 
 _REST = ": --format json has them"
 
@@ -64,15 +63,3 @@ def put_left_out(hidden: int, what: str, indent: int = 0) -> None:
     """Prints how many rows a list has left out, if any. what: the words before "more"."""
     if hidden > 0:
         put(f"{what} more{_REST}", indent)
-
-
-def command_text(words: list[str]) -> str:
-    """A command line as a shell takes it."""
-    import shlex
-
-    return shlex.join(words)
-
-
-def lasted(ns: int | None) -> str:
-    """How long something took; "unknown"."""
-    return "unknown" if ns is None else time_text(ns)

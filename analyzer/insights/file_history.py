@@ -17,7 +17,7 @@ tasks may be deeper than Python's recursion. A node that comes again is named, a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
 import numpy as np
@@ -26,14 +26,16 @@ import pandas as pd
 from tailrace.analyzer.edges import edge_table, file_classes, identities, name_table
 from tailrace.analyzer.edges.file_names import FileNames
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.insights import access_order, history_text
+from tailrace.analyzer.insights import access_order
 from tailrace.analyzer.insights.command_lines import commands, own_actors
 from tailrace.analyzer.insights.present_files import Copy, PresentFiles
+from tailrace.analyzer.insights.views import file_document
 from tailrace.analyzer.model import dataflow, undecided
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
 from tailrace.analyzer.store.conditions import Glob
 from tailrace.analyzer.util import intervals
+from tailrace.analyzer.util.document import Document, Shown
 from tailrace.analyzer.util.formatting import with_stage
 from tailrace.analyzer.util.named_files import may_open
 from tailrace.analyzer.util.types import Array, Ints, Row
@@ -125,8 +127,8 @@ class Node:
     run: str = ""
 
 
-@dataclass(frozen=True)
-class FileHistory:
+@dataclass(frozen=True, repr=False)
+class FileHistory(Shown):
     """All files that the name means. t0_ns: what times are shown from; 0: they are shown as dates. up, down: the trees
     of each file's versions, where they were asked for."""
 
@@ -136,15 +138,9 @@ class FileHistory:
     up: list[Node] | None
     down: list[Node] | None
 
-    def __repr__(self) -> str:
-        return history_text.text(self)
-
-    def _repr_html_(self) -> str:
-        return history_text.markup(self)
-
-    def to_json(self) -> dict[str, Any]:
-        """The history as plain values."""
-        return asdict(self)
+    def document(self) -> Document:
+        """What is shown of it."""
+        return file_document(self)
 
 
 def file_history(

@@ -16,18 +16,21 @@ from typing import TYPE_CHECKING
 from tailrace.analyzer.model.time_model import WORDS
 from tailrace.analyzer.util.document import (
     Bytes,
+    Cells,
     Column,
     Command,
     Count,
     Document,
     Facts,
     Group,
+    LeftOut,
     Lines,
     Moment,
     Part,
     Section,
     Span,
     Table,
+    Tree,
     Value,
     first_rows,
     listing,
@@ -35,6 +38,8 @@ from tailrace.analyzer.util.document import (
 )
 
 if TYPE_CHECKING:
+    from tailrace.analyzer.insights.file_history import Access, File, FileHistory, Node, Version
+    from tailrace.analyzer.insights.present_files import Copy
     from tailrace.analyzer.insights.slowest_calls import Call
     from tailrace.analyzer.insights.task_profile import Data, Process, TaskProfile
 
@@ -260,3 +265,138 @@ def _slowest(rows: Sequence[Call], t0_ns: int) -> Section | None:
         *(Column("bytes", number=True), Column("calls", ", mean of ", number=True), Column("file", "\n")),
     )
     return listing("Slowest calls:", columns, Group(cells))
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+MOST_OF_FILE = 20
+"""Accesses of a version are listed up to it, as are files of a name, and nodes of a tree up to twice it."""
+_MOST_RANGES = 3
+_STATES = {
+    "same": "still there as the run left it",
+    "changed": "still there, but changed since the run",
+    "gone": "no longer there under this name",
+    "another": "replaced by another file of this name",
+    "unreadable": "there, but it can't be read",
+}
+_ACCESS = (
+    Column(""),
+    Column("who", " "),
+    Column("process", " (", ")"),
+    Column("from", number=True),
+    Column("to", " to ", number=True),
+    Column("run", "\nin "),
+    Column("user", " of "),
+    Column("command", "\n"),
+    Column("", "\n"),
+    Column("bytes", "\n", number=True),
+    Column("calls", " in ", number=True),
+    Column("mean", " of ", " on average", True),
+    Column("pattern"),
+    Column("ranges", ", bytes "),
+)
+_NODE = (
+    Column(""),
+    Column("bytes", number=True),
+    Column("SHA-256", ", sha256 "),
+    Column("", " (", ")"),
+    Column("run"),
+    Column("command", "\n"),
+)
+
+
+def file_document(history: FileHistory) -> Document:
+    """Its names and versions, who wrote and read each, and where its data came from and went."""
+    parts: list[Part] = [_file(file, history.t0_ns) for file in history.files[:MOST_OF_FILE]]
+    if not parts:
+        parts.append(Lines([(0, f"{history.name}: programs looked for it, and it was never there")]))
+    parts.append(LeftOut(len(history.files) - MOST_OF_FILE, "file"))
+    for title, nodes, mark in (("Made from:", history.up, "<-"), ("Used for:", history.down, "->")):
+        if nodes:
+            shown = [_node(node) for node in nodes[: 2 * MOST_OF_FILE]]
+            parts.append(Section(title, [Tree(_NODE, shown, mark, LeftOut(len(nodes) - len(shown), "line"))]))
+    return Document("", parts)
+
+
+def _file(file: File, first_ns: int | None) -> Section:
+    identity = f"identity {file.identity}"
+    lines = [", ".join([file.kind or "no data", file.type or "unknown type", str(Bytes(file.size)), identity])]
+    if file.block_bytes is not None:
+        sides = " and ".join(
+            f"{crossing:,} of {Count(placed, way)}" for way, (placed, crossing) in file.unaligned.items()
+        )
+        lines.append(f"block of {Bytes(file.block_bytes)}: {sides} touch one more than they need")
+    if others := [name for name in file.names if name != file.path]:
+        lines.append(f"also called {', '.join(others)}")
+    if file.born_ns is not None:
+        made = "first written" if file.written_bytes or any(v.writers for v in file.versions) else "first read"
+        begin, end = Moment(file.born_ns, first_ns), Moment(file.last_use_ns, first_ns)
+        lived = "unknown" if file.lived_ns is None else Span(file.lived_ns)
+        lines.append(f"{made} at {begin}, last used at {end}: in use for {lived}")
+    if file.gone_ns is not None:
+        lines.append(f"removed at {Moment(file.gone_ns, first_ns)}")
+    if file.now is not None:
+        lines.append(_now(file.now))
+    continued = {version.continues for version in file.versions}
+    groups = [one for version in file.versions for one in _version(version, version.number in continued, first_ns)]
+    return Section(file.path or file.identity, [Lines.flat(lines), Table(_ACCESS, groups)])
+
+
+def _now(copy: Copy) -> str:
+    size = "" if copy.size is None else f", {Bytes(copy.size)}"
+    return f"{_STATES[copy.state]}{size}" + ("" if copy.sha256 is None else f", sha256 {copy.sha256}")
+
+
+def _version(version: Version, is_continued: bool, first_ns: int | None) -> Sequence[Group]:
+    """Its writers, and its readers."""
+    before = "" if version.continues is None else f", continues version {version.continues}"
+    emptied = ", emptied first" if version.truncated and version.number > 1 else ""
+    before_run = "as it was before the run" if first_ns != 0 else "as it was before all runs"
+    before_run += ", or as another host wrote it" if version.undecided else ""
+    state = before_run if version.number == 0 else f"written until {Moment(version.end_ns, first_ns)}"
+
+    def side(word: str, accesses: Sequence[Access]) -> Group:
+        left_out = LeftOut(0, "process", "es", word)
+        return first_rows(accesses, lambda access: _access(word, access, first_ns), MOST_OF_FILE, left_out)
+
+    writers, readers = side("written by", version.writers), side("read by", version.readers)
+    if not version.readers and not is_continued:
+        readers = Group([("not read", *[""] * (len(_ACCESS) - 1))])
+    return Group(writers.rows, f"version {version.number}: {state}{before}{emptied}", writers.left_out), readers
+
+
+def _access(word: str, access: Access, first_ns: int | None) -> Cells:
+    begin, end = Moment(access.begin_ns, first_ns), Moment(access.end_ns, first_ns)
+    is_empty = not access.calls and access.pattern != "mapped"
+    moved: Cells = (
+        Bytes(access.bytes),
+        Count(access.calls, "call"),
+        Bytes(access.mean_bytes) if access.calls > 1 else "",
+        access.pattern,
+        _ranges(access) if access.pattern else "",
+    )
+    return (
+        word,
+        access.who,
+        f"{access.host}:{access.pid}" if access.task else "",
+        begin,
+        end if str(end) != str(begin) else "",
+        access.run,
+        access.user if access.run else "",
+        Command(access.command),
+        "created or emptied it, and wrote nothing" if is_empty else "",
+        *([""] * len(moved) if is_empty else moved),
+    )
+
+
+def _ranges(access: Access) -> str:
+    shown = ", ".join(f"{start}-{end}" for start, end in access.ranges[:_MOST_RANGES])
+    hidden = len(access.ranges) - _MOST_RANGES
+    return f"{shown}{f' and {hidden} more' if hidden > 0 else ''}{'' if access.exact or not shown else ' at most'}"
+
+
+def _node(node: Node) -> tuple[int, Cells]:
+    is_run = node.kind != "file" and node.end != "above"
+    size = "" if node.bytes is None or not node.depth else Bytes(node.bytes)
+    command = Command(node.command if is_run else [])
+    return node.depth, (node.name, size, node.sha256 or "", node.end, node.run, command)
