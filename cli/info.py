@@ -82,8 +82,8 @@ def _summary(run: Run, form: str) -> None:
 
 
 def _figures(found: Summary) -> list[list[str]]:
+    from tailrace.analyzer.insights.views import collective_text
     from tailrace.analyzer.util.formatting import time_text
-    from tailrace.cli.collectives import collective_text
 
     ran = [(found.hosts, "host"), (found.jobs, "job"), (found.stages, "stage"), (found.tasks, "task")]
     parts = [count_text(number, word) for number, word in ran if number]

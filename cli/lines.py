@@ -8,14 +8,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tailrace.analyzer.util import terminal
-from tailrace.analyzer.util.formatting import moment_text as since
 from tailrace.analyzer.util.types import Document as JsonObject
 from tailrace.cli.options import utf8_output
 
 if TYPE_CHECKING:
     from tailrace.analyzer.util.document import Document, Shown
-
-__all__ = ["put", "put_document", "put_json", "put_left_out", "put_noun", "render", "since"]
 
 _REST = ": --format json has them"
 
@@ -57,9 +54,3 @@ def _write(lines: Iterable[str]) -> None:
 def put_json(answer: JsonObject) -> None:
     """Prints an answer as JSON, in UTF-8 whatever the terminal's encoding is."""
     utf8_output().write(json.dumps(answer, indent=1, ensure_ascii=False) + "\n")
-
-
-def put_left_out(hidden: int, what: str, indent: int = 0) -> None:
-    """Prints how many rows a list has left out, if any. what: the words before "more"."""
-    if hidden > 0:
-        put(f"{what} more{_REST}", indent)

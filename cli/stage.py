@@ -1,4 +1,4 @@
-"""`tailrace stage`: one stage of a run in short (group.py)."""
+"""`tailrace stage`: one stage of a run in short."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from tailrace.cli.group import put_profile
-from tailrace.cli.lines import put_json
+from tailrace.cli.lines import put_noun
 from tailrace.cli.opening import open_run, strict_option
 from tailrace.cli.options import PATH, format_option, scheduler_option
 
@@ -21,8 +20,4 @@ from tailrace.cli.options import PATH, format_option, scheduler_option
 def command(directory: Path, name: str, form: str, strict: bool) -> None:
     """Show the stage STAGE of the run DIR: its tasks and how they ended, where its time went, its files, and what its
     I/O is like."""
-    profile = open_run(directory, strict).stage(name)
-    if form == "json":
-        put_json(profile.to_json())
-        return
-    put_profile(profile)
+    put_noun(open_run(directory, strict).stage(name), form)

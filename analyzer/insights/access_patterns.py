@@ -33,9 +33,12 @@ import pandas as pd
 from tailrace.analyzer.edges import edge_table, file_classes
 from tailrace.analyzer.insights import access_order
 from tailrace.analyzer.insights.inputs import Inputs
+from tailrace.analyzer.insights.views import access_document
 from tailrace.analyzer.model import stages
+from tailrace.analyzer.model.collectives import Collectives
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util import grouping, intervals
+from tailrace.analyzer.util.document import Document, Shown
 from tailrace.analyzer.util.types import Bools, Floats, Ints, Objects
 from tailrace.errors import QueryError
 
@@ -51,8 +54,8 @@ OPENS = frozenset({"open", "openat", "openat2", "creat", "fopen", "freopen", "fd
 FLUSHES = frozenset({"fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync"})
 
 
-@dataclass(frozen=True)
-class Accesses:
+@dataclass(frozen=True, repr=False)
+class Accesses(Shown):
     """Rows by group.
 
     data: a row for each group and direction (read, write): group, direction, files, calls, bytes, mean_bytes, sizes
@@ -75,6 +78,10 @@ class Accesses:
     data: pd.DataFrame
     metadata: pd.DataFrame
     balance: pd.DataFrame
+
+    def document(self, collectives: Collectives | None = None) -> Document:
+        """What is shown of it; collectives: where the groups are ranks."""
+        return access_document(self, collectives)
 
     def to_json(self) -> dict[str, Any]:
         """The tables as lists of plain rows."""

@@ -7,7 +7,8 @@ Its time comes from model/time_model.py. Invariant: reads no events.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,11 @@ from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights import access_patterns, insights
 from tailrace.analyzer.insights.host_facts import HostFacts
 from tailrace.analyzer.insights.inputs import Inputs
+from tailrace.analyzer.insights.views import group_document
 from tailrace.analyzer.model import dataflow, outcomes, time_model
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util import nearest
+from tailrace.analyzer.util.document import Document, Shown
 from tailrace.analyzer.util.types import Bools, Ints
 from tailrace.errors import QueryError
 
@@ -29,8 +32,8 @@ MOST = 10
 """Files that are listed."""
 
 
-@dataclass(frozen=True)
-class GroupProfile:
+@dataclass(frozen=True, repr=False)
+class GroupProfile(Shown):
     """Times are ns since the epoch, spans ns.
 
     tasks, processes: how many; statuses: the managers' words for how its tasks ended, with their number; retried: tasks
@@ -60,9 +63,9 @@ class GroupProfile:
     others: list[dict[str, Any]]
     facts: HostFacts | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """The profile as plain values."""
-        return asdict(self)
+    def document(self, collectives: Sequence[Mapping[str, Any]] = ()) -> Document:
+        """What is shown of it; collectives: of a rank, as `Collectives.of_rank`."""
+        return group_document(self, collectives)
 
 
 def group_profile(run: AnalyzedRun, kind: str, name: str) -> GroupProfile:

@@ -9,18 +9,20 @@ are on it; its bandwidth is the bytes by that time, so it includes the page cach
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights.inputs import Inputs
+from tailrace.analyzer.insights.views import host_document
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.store import mounts
 from tailrace.analyzer.store.missing import CLOCK_SET
 from tailrace.analyzer.store.tables import Tables
 from tailrace.analyzer.util import intervals
+from tailrace.analyzer.util.document import Document, Shown
 from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.types import Bools, Ints
 
@@ -42,8 +44,8 @@ class MountUse:
     written_ns: int
 
 
-@dataclass(frozen=True)
-class HostFacts:
+@dataclass(frozen=True, repr=False)
+class HostFacts(Shown):
     """sealing_ns, self_sealing_ns: processor time, by sealers and by the traced processes. losses: cause, unit, count
     and problem (a sentence or ""). clock_ahead_ns: what was taken off its times, since they contradicted another
     host's. clock_set: by how much its clock was set during the run, in words. mounts: the most moved first."""
@@ -57,9 +59,9 @@ class HostFacts:
     clock_set: str
     mounts: list[MountUse]
 
-    def to_json(self) -> dict[str, Any]:
-        """The facts as plain values."""
-        return asdict(self)
+    def document(self) -> Document:
+        """What is shown of it."""
+        return host_document(self)
 
 
 def host_facts(run: Tables, inputs: Inputs) -> list[HostFacts]:

@@ -15,7 +15,7 @@ if none has it. Invariant: reads no events.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -27,8 +27,10 @@ from tailrace.analyzer.edges import edge_table, file_classes
 from tailrace.analyzer.insights.access_patterns import gini, outliers, plain_rows
 from tailrace.analyzer.insights.call_costs import IMBALANCE
 from tailrace.analyzer.insights.inputs import Inputs
+from tailrace.analyzer.insights.views import program_document
 from tailrace.analyzer.model import stages
 from tailrace.analyzer.store import processes
+from tailrace.analyzer.util.document import Document, Shown
 from tailrace.analyzer.util.types import Ints
 
 FIGURES = ("read_bytes", "written_bytes", "io_ns", "lasted_ns", "begin_ns")
@@ -51,8 +53,8 @@ class Spread:
     far: list[str]
 
 
-@dataclass(frozen=True)
-class RankGroup:
+@dataclass(frozen=True, repr=False)
+class RankGroup(Shown):
     """A parallel program. Times are ns since the epoch, spans ns.
 
     program: of the ranks' first processes, or where that is a shell, of what it started; workflow, stage, task: their
@@ -79,9 +81,9 @@ class RankGroup:
     rows: list[dict[str, Any]]
     spreads: list[Spread]
 
-    def to_json(self) -> dict[str, Any]:
-        """The group as plain values."""
-        return asdict(self)
+    def document(self) -> Document:
+        """What is shown of it."""
+        return program_document(self)
 
     @property
     def ranks(self) -> int:

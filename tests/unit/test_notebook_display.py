@@ -45,7 +45,9 @@ def shown(run: Run) -> list[Any]:
     """Everything with a display of its own."""
     found = run.findings()
     assert found
-    return [run, found, found[0], run.insights(), run.file("/mid/*", up=True, down=True), run.task("u0")]
+    (host,) = run.hosts()
+    nouns = [run.file("/mid/*", up=True, down=True), run.task("u0"), run.stage("make"), run.host(host.host)]
+    return [run, found, found[0], run.insights(), host, *nouns, run.accesses("stage")]
 
 
 class Elements(HTMLParser):
@@ -70,7 +72,7 @@ def test_names_in_html_are_text(shown: list[Any]) -> None:
         parser.feed(one._repr_html_())
         assert set(parser.names) <= ELEMENTS and parser.attributes <= {"class"} and not parser.open
         assert "\u202e" not in one._repr_html_()
-    assert all("&lt;script&gt;alert(1)" in one._repr_html_() for one in shown[:1] + shown[4:])
+    assert all("&lt;script&gt;alert(1)" in one._repr_html_() for one in shown[:1] + shown[5:])
 
 
 def test_what_is_printed_fits_a_console_and_has_no_internals(run: Run, shown: list[Any]) -> None:

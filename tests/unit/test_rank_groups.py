@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-from contextlib import redirect_stdout
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -12,6 +10,8 @@ import pytest
 from support.flowcase import MS, FakeRun, Story
 from tailrace.analyzer.insights import insights
 from tailrace.analyzer.insights.rank_groups import RankGroup, rank_groups
+from tailrace.analyzer.insights.views import programs_document
+from tailrace.analyzer.util.terminal import Screen, document_lines
 
 
 class Proc(NamedTuple):
@@ -142,17 +142,14 @@ def test_a_run_without_ranks_has_none() -> None:
 
 
 def test_what_the_command_prints_of_many_ranks_and_programs() -> None:
-    from tailrace.cli import rank
-
     many = [Proc(1 + number, str(number), world_size=16, at_ms=number) for number in range(12)]
     single = [Proc(50 + number, "0", ppid=200 + number, exe="/bin/one", world_size=1) for number in range(3)]
-    out = io.StringIO()
-    with redirect_stdout(out):
-        rank._put_groups(groups_of(*many, *single), 0)
-    text = out.getvalue()
+    text = "\n".join(
+        document_lines(programs_document(groups_of(*many, *single), 0), Screen(rest=": --format json has them"))
+    )
     assert "sim\n  12 of 16 ranks, 12 processes on 1 host\n  Not in the trace: ranks 12-15\n" in text
     assert "The 10 ranks with the longest file I/O" in text and "and 2 ranks more: --format json" in text
-    assert text.endswith("3 programs of one rank\n")
+    assert text.endswith("3 programs of one rank")
 
 
 def test_json_has_plain_values() -> None:
