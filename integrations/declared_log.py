@@ -66,8 +66,7 @@ _encode_any = json.JSONEncoder(separators=(",", ":"), default=str).encode
 def _encode(line: Mapping[str, Any]) -> bytes:
     if orjson is not None:
         with suppress(TypeError):  # integers of more than 64 bits, keys that are no text, surrogates
-            encoded: bytes = orjson.dumps(line, default=str, option=_AS_JSON)
-            return encoded
+            return orjson.dumps(line, default=str, option=_AS_JSON)
     return _encode_any(line).encode("utf-8", "replace")
 
 

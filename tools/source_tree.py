@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs a static checker over the edited files, arranged as the installed package.
 
-    python tools/source_tree.py mypy --strict -p tailrace
+    python tools/source_tree.py mypy -p tailrace
     python tools/source_tree.py lint-imports
 
 The folders of the checkout aren't nested as their packages are, and an editable installation maps one to the other with

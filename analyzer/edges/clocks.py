@@ -54,8 +54,7 @@ def gaps(table: EdgeTable) -> pd.DataFrame:
     pairs["calm"] = pairs["begin_ns"] - pairs["written_ns"]
     groups = pairs.groupby(["host", "host_writer"], as_index=False)
     out = groups.agg(files=("file", "nunique"), sure=("sure", "min"), calm=("calm", "min"))
-    result: pd.DataFrame = out.set_axis(COLUMNS, axis=1)
-    return result
+    return out.set_axis(COLUMNS, axis=1)
 
 
 def offsets(found: pd.DataFrame) -> dict[str, int]:

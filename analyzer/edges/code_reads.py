@@ -58,8 +58,7 @@ def with_code(
     more = pd.DataFrame(rows, columns=["who", "file", "first_ns", "last_ns"]).assign(
         dir=READ, fresh=False, cut=False, hides=False, exact=True, **dict.fromkeys(BURST_SUMS, 0), **BURST_ORDER
     )
-    both: pd.DataFrame = pd.concat([bursts, more], ignore_index=True)[list(bursts.columns)]
-    return both
+    return pd.concat([bursts, more], ignore_index=True)[list(bursts.columns)]
 
 
 def _executed(table: EdgeTable, programs: Sequence[Program]) -> Iterator[_Use]:

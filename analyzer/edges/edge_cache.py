@@ -98,8 +98,7 @@ def _written(frame: pd.DataFrame) -> bytes:
     batch = pa.table(columns)
     with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         writer.write_table(batch)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+    return sink.getvalue().to_pybytes()
 
 
 def _read(data: bytes) -> pd.DataFrame:
@@ -113,5 +112,4 @@ def _read(data: bytes) -> pd.DataFrame:
         values = np.array(table.column(name).to_numpy())
         texts = pa.types.is_string(table.schema.field(name).type) or pa.types.is_null(table.schema.field(name).type)
         columns[name] = pd.Series(values, dtype=object if texts else values.dtype)
-    frame: pd.DataFrame = pd.DataFrame(columns)
-    return frame
+    return pd.DataFrame(columns)

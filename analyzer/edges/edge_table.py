@@ -285,8 +285,7 @@ def _types(code: Ints, ftype: Objects, files: int) -> Objects:
     rank = np.argsort(sorted(range(len(kinds)), key=lambda i: (kinds[i] == "", kinds[i] == "reg", kinds[i])))
     found = np.full(files, len(kinds), dtype=np.int64)
     np.minimum.at(found, code, rank[known])
-    out: Objects = kinds[np.argsort(rank)][found]
-    return out
+    return kinds[np.argsort(rank)][found]
 
 
 Actor = tuple[str, str, str, str, int, str]
@@ -313,8 +312,7 @@ def codes(frame: pd.DataFrame) -> tuple[Ints, pd.DataFrame]:
 def summed(rows: pd.DataFrame, key: Sequence[str], hows: Mapping[str, np.ufunc]) -> pd.DataFrame:
     """One row for each distinct `key`, its other columns reduced as `hows` says."""
     if len(rows) == 0:
-        none: pd.DataFrame = rows[[*key, *hows]]
-        return none
+        return rows[[*key, *hows]]
     groups = grouping.groups(grouping.pack(*(rows[name].to_numpy() for name in key)))
     made = {name: groups.first(rows[name].to_numpy()) for name in key}
     made.update({name: groups.reduce(how, rows[name].to_numpy()) for name, how in hows.items()})
@@ -381,16 +379,14 @@ def sum_cuts(rows: pd.DataFrame) -> pd.DataFrame:
     several = each.assign(what=np.where(grows, "grow", "some"), end=to_end)[late]
     hows = {"start": np.minimum, "end": np.maximum, **SPAN}
     summary = summed(several, ["who", "file", "what"], hows)[CUT]
-    result: pd.DataFrame = pd.concat([each[~late], summary], ignore_index=True)
-    return result
+    return pd.concat([each[~late], summary], ignore_index=True)
 
 
 def aliases_of(rows: list[tuple[int, str, int, int]]) -> pd.DataFrame:
     """Rows for `EdgeTable.aliases`: file, path, first_ns, last_ns."""
     numbers = dict.fromkeys(("file", "first_ns", "last_ns"), np.int64)
     # Of no rows all columns would be objects.
-    made: pd.DataFrame = pd.DataFrame(rows, columns=["file", "path", "first_ns", "last_ns"]).astype(numbers)
-    return made
+    return pd.DataFrame(rows, columns=["file", "path", "first_ns", "last_ns"]).astype(numbers)
 
 
 def sum_aliases(rows: pd.DataFrame) -> pd.DataFrame:

@@ -220,8 +220,7 @@ def _threads(events: Batch, rows: pd.DataFrame, noted: Noted) -> pd.DataFrame:
             np.add.at(told["unready"], place[pick], ready[pick] < 0)
             np.add.at(told["span_run_ns"], place[pick], sign * run[pick])
             np.add.at(told["span_ready_ns"], place[pick], sign * np.maximum(ready[pick], 0))
-    accounted: pd.DataFrame = rows.assign(**told)
-    return accounted
+    return rows.assign(**told)
 
 
 class Noted(NamedTuple):

@@ -238,8 +238,7 @@ def _of_managers(
     named = table.aliases["path"].isin(inputs.declared).to_numpy(dtype=np.bool_)
     left[table.aliases["file"].to_numpy()[named]] = False
     of_user = [any(fnmatchcase(str(path), pattern) for pattern in inputs.data) for path in last_paths(table)]
-    fits: npt.NDArray[np.bool_] = data & (left & read & ~np.array(of_user, dtype=np.bool_))[file]
-    return fits
+    return data & (left & read & ~np.array(of_user, dtype=np.bool_))[file]
 
 
 class _Undecided:

@@ -81,8 +81,7 @@ class FileNames:
 
     def find(self, name: str | Glob) -> pd.DataFrame:
         """`rows` as a frame with their columns."""
-        table: pd.DataFrame = pd.DataFrame(self.rows(name), columns=list(Row._fields))
-        return table
+        return pd.DataFrame(self.rows(name), columns=list(Row._fields))
 
     def rows(self, name: str | Glob) -> list[Row]:
         """The files of a name. Raises QueryError when no event has it."""

@@ -151,15 +151,13 @@ class _Pairs:
     def bursts(self, row: int) -> list[int]:
         """The bursts of a row."""
         at = np.append(self._groups.at, len(self._groups.order))
-        found: list[int] = self._groups.order[at[row] : at[row + 1]].tolist()
-        return found
+        return self._groups.order[at[row] : at[row + 1]].tolist()
 
 
 def _rows(pairs: _Pairs, row: Ints, writer: Ints, moved: Ints, unique: Ints, exact: Bools) -> pd.DataFrame:
     ends = (pairs.first_ns[row], pairs.last_ns[row])
     columns = (pairs.activity[row], pairs.version[row], writer, moved, unique, *ends, exact & ~pairs.raced[row])
-    result: pd.DataFrame = pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
-    return result
+    return pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
 
 
 # --- one writer ------------------------------------------------------------------------------------------------------

@@ -289,8 +289,7 @@ def _replaced(table: EdgeTable, base: Ints) -> pd.DataFrame:
     moved = facts[facts["what"] == "rename"]
     if moved.empty:
         nothing = np.zeros(0, dtype=np.int64)
-        none: pd.DataFrame = pd.DataFrame({"base": nothing, "kind": REMOVED, "first_ns": nothing, "last_ns": nothing})
-        return none
+        return pd.DataFrame({"base": nothing, "kind": REMOVED, "first_ns": nothing, "last_ns": nothing})
     targets = moved["path2"].unique()
     taken = [
         (table.aliases, "path", "first_ns", True),
@@ -310,10 +309,9 @@ def _replaced(table: EdgeTable, base: Ints) -> pd.DataFrame:
         renames.sort_values("ns", kind="stable"), owners, on="ns", by="path", allow_exact_matches=False
     )
     pairs = pairs[(pairs["has"] == True) & (pairs["owner"] != pairs["mover"])]  # noqa: E712 (null where none had it)
-    out: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {"base": pairs["owner"].astype(np.int64), "kind": REMOVED, "first_ns": pairs["ns"], "last_ns": pairs["ns"]}
     )
-    return out
 
 
 class _Uses:
@@ -410,10 +408,7 @@ def _cut(aliases: pd.DataFrame, base: Ints, uses: _Uses) -> pd.DataFrame:
     until = aliases["last_ns"].to_numpy(copy=True)
     until[apart] = [uses.begin(int(of_row[row]), int(first[row]) + 1) - 1 for row in apart.tolist()]
     tail = aliases.iloc[apart]
-    out: pd.DataFrame = pd.concat(
-        [aliases.assign(last_ns=until), tail.assign(first_ns=tail["last_ns"])], ignore_index=True
-    )
-    return out
+    return pd.concat([aliases.assign(last_ns=until), tail.assign(first_ns=tail["last_ns"])], ignore_index=True)
 
 
 class Use(NamedTuple):

@@ -85,8 +85,7 @@ def with_created(table: EdgeTable) -> pd.DataFrame:
     rows = made[["who", "file", "first_ns", "last_ns"]].assign(
         dir=WRITE, fresh=True, cut=False, hides=False, exact=True, **dict.fromkeys(BURST_SUMS, 0), **BURST_ORDER
     )
-    both: pd.DataFrame = pd.concat([bursts, rows], ignore_index=True)[list(bursts.columns)]
-    return both
+    return pd.concat([bursts, rows], ignore_index=True)[list(bursts.columns)]
 
 
 def assign(table: EdgeTable, bursts: pd.DataFrame) -> Versions:

@@ -40,8 +40,7 @@ class _Formats(Mapping[str, "Format"]):
     def __getitem__(self, name: str) -> Format:
         if name not in NAMES:
             raise KeyError(name)
-        found: Format = import_module(f"{__name__}.{name}").FORMAT
-        return found
+        return import_module(f"{__name__}.{name}").FORMAT
 
     def __iter__(self) -> Iterator[str]:
         return iter(NAMES)

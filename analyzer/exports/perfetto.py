@@ -182,8 +182,7 @@ def _partitions(run: AnalyzedRun) -> Iterator[pd.DataFrame]:
 
 
 def _in_order(part: Part) -> pd.DataFrame:
-    frame: pd.DataFrame = part().sort_values(["ts", "dur"], ascending=[True, False], kind="stable")
-    return frame
+    return part().sort_values(["ts", "dur"], ascending=[True, False], kind="stable")
 
 
 def _us(ns: int) -> str:

@@ -164,8 +164,7 @@ def _buffered(inputs: Inputs, uses: pd.DataFrame) -> Ints:
     counts = inputs.m.table.counts
     buffered = np.zeros((len(inputs.m.who), len(edge_table.CALLS)), dtype=np.int64)
     np.add.at(buffered, (counts["who"].to_numpy(), counts["kind"].to_numpy()), counts["buffered_calls"].to_numpy())
-    of_use: Ints = buffered[uses["who"].to_numpy(), uses["dir"].to_numpy()]
-    return of_use
+    return buffered[uses["who"].to_numpy(), uses["dir"].to_numpy()]
 
 
 def _sum(column: pd.Series, key: Ints, groups: int) -> Ints:
@@ -285,8 +284,7 @@ def _metadata_functions(inputs: Inputs, group: Ints) -> pd.DataFrame:
     """The rows of functions that move no data, of the groups."""
     rows = inputs.m.table.functions
     of_row = group[rows["who"].to_numpy()]
-    found: pd.DataFrame = rows.assign(group=of_row)[(rows["kind"] == edge_table.META).to_numpy() & (of_row >= 0)]
-    return found
+    return rows.assign(group=of_row)[(rows["kind"] == edge_table.META).to_numpy() & (of_row >= 0)]
 
 
 def _most_called(inputs: Inputs, group: Ints) -> dict[int, str]:

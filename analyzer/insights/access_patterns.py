@@ -198,8 +198,7 @@ def _data(inputs: Inputs, group: Ints, names: Objects, keep: Bools, by_file: boo
     out["blocks"] = pd.Series(_blocks(at, uses, count), dtype=object)
     for place_of, name in enumerate(("placed", "unaligned")):
         out[name] = [sum(pair[place_of] for pair in row.values()) for row in out["blocks"]]
-    result: pd.DataFrame = out.sort_values(["bytes", "calls"], ascending=False, kind="stable", ignore_index=True)
-    return result
+    return out.sort_values(["bytes", "calls"], ascending=False, kind="stable", ignore_index=True)
 
 
 def _blocks(group: Ints, uses: pd.DataFrame, count: int) -> list[dict[int, list[int]]]:
@@ -234,14 +233,12 @@ def _ranges(
 def _of_uses(inputs: Inputs, bursts: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """The rows by actor, file and direction that have a burst of these."""
     if not len(rows) or not len(bursts):
-        none: pd.DataFrame = rows.iloc[:0]
-        return none
+        return rows.iloc[:0]
     keys = [np.concatenate([bursts[name].to_numpy(), rows[name].to_numpy()]) for name in edge_table.BURST_KEY]
     code = grouping.numbered(grouping.pack(*keys))[0]
     known = np.zeros(int(code.max()) + 1, dtype=np.bool_)
     known[code[: len(bursts)]] = True
-    kept: pd.DataFrame = rows[known[code[len(bursts) :]]]
-    return kept
+    return rows[known[code[len(bursts) :]]]
 
 
 def _pair(group: Ints, way: Any) -> Ints:
@@ -301,8 +298,7 @@ def unused_opens(inputs: Inputs) -> pd.DataFrame:
     unused = rows[~known[code[len(pairs) :]]]
     # A file that nobody used has no class: a created lock counts, a library that was looked at does not.
     data = m.class_of_file[unused["file"].to_numpy()] == file_classes.CLASSES.index("data")
-    mine: pd.DataFrame = unused.loc[data, ["who", "file", "opens"]]
-    return mine
+    return unused.loc[data, ["who", "file", "opens"]]
 
 
 def _metadata(inputs: Inputs, group: Ints, names: Objects) -> pd.DataFrame:
@@ -333,8 +329,7 @@ def _metadata(inputs: Inputs, group: Ints, names: Objects) -> pd.DataFrame:
     out["flushes"] = function_sums(inputs, group, count, FLUSHES)
     out["flush_ns"] = function_sums(inputs, group, count, FLUSHES, "time_ns")
     kept = out[(out["calls"] + out["data_calls"] > 0).to_numpy() & np.isin(np.arange(count), group)]
-    result: pd.DataFrame = kept.sort_values("calls", ascending=False, kind="stable", ignore_index=True)
-    return result
+    return kept.sort_values("calls", ascending=False, kind="stable", ignore_index=True)
 
 
 def useless_seeks(inputs: Inputs) -> Ints:
@@ -364,8 +359,7 @@ def _opens(inputs: Inputs, names: Objects, keep: Bools) -> pd.DataFrame:
     out["unused_opens"] = unused.groupby("file")["opens"].sum().reindex(sums.index, fill_value=0).to_numpy()
     out["seeks"] = sums["seeks"].to_numpy()
     out["ahead_bytes"] = sums["ahead"].to_numpy()
-    result: pd.DataFrame = out.sort_values("opens", ascending=False, kind="stable", ignore_index=True)
-    return result
+    return out.sort_values("opens", ascending=False, kind="stable", ignore_index=True)
 
 
 # --- balance ---------------------------------------------------------------------------------------------------------
@@ -373,8 +367,7 @@ def _opens(inputs: Inputs, names: Objects, keep: Bools) -> pd.DataFrame:
 
 def _balance(inputs: Inputs, group: Ints, names: Objects, by: str) -> pd.DataFrame:
     if by == "task":
-        none: pd.DataFrame = pd.DataFrame()
-        return none
+        return pd.DataFrame()
     rows = []
     ranks = ranks_of(inputs)
     tasks = np.array([inputs.called(task) for task in range(len(inputs.tasks))], dtype=object)
@@ -405,8 +398,7 @@ def _balance(inputs: Inputs, group: Ints, names: Objects, by: str) -> pd.DataFra
                     "beyond_box": [words[i] for i in outside],
                 }
             )
-    table: pd.DataFrame = pd.DataFrame(rows)
-    return table
+    return pd.DataFrame(rows)
 
 
 def member_figures(inputs: Inputs) -> dict[str, Ints]:

@@ -222,8 +222,7 @@ class Analyses:
         if not len(rows) or not self.inputs.of_manager.any():
             return rows
         users = self.inputs.tasks["stage_code"].to_numpy()[~self.inputs.of_manager]
-        kept: pd.DataFrame = rows[rows["stage_code"].isin(users)].reset_index(drop=True)
-        return kept
+        return rows[rows["stage_code"].isin(users)].reset_index(drop=True)
 
     def tasks_of_stages(self, stages: Collection[int]) -> set[int]:
         """The tasks of stages (positions in `Inputs.stages`)."""

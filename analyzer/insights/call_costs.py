@@ -360,8 +360,7 @@ def _by_stage(rows: pd.DataFrame, group: Ints) -> Iterator[tuple[int, pd.DataFra
 
 def _functions(inputs: Inputs, names: frozenset[str], kind: int) -> pd.DataFrame:
     rows = inputs.m.table.functions
-    kept: pd.DataFrame = rows[rows["name"].isin(names) & (rows["kind"] == kind) & (rows["calls"] > 0)]
-    return kept
+    return rows[rows["name"].isin(names) & (rows["kind"] == kind) & (rows["calls"] > 0)]
 
 
 def _wall(inputs: Inputs, rows: pd.DataFrame, group: Ints, kinds: Sequence[int]) -> dict[int, int]:

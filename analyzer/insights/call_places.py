@@ -31,20 +31,17 @@ def table(run: AnalyzedRun) -> pd.DataFrame:
     if not sums:
         return _none()
     found = pd.concat(sums).groupby(_KEYS, as_index=False)[["calls", "time_ns"]].sum()
-    ordered: pd.DataFrame = found.sort_values("time_ns", ascending=False, kind="stable", ignore_index=True)
-    return ordered
+    return found.sort_values("time_ns", ascending=False, kind="stable", ignore_index=True)
 
 
 def _sums(frame: pd.DataFrame) -> pd.DataFrame:
     keys = {name: frame[name].astype(object).where(frame[name].notna(), "") for name in _KEYS}
     rows = pd.DataFrame(keys).assign(time_ns=frame["dur"].to_numpy())
-    sums: pd.DataFrame = rows.groupby(_KEYS, as_index=False)["time_ns"].agg(calls="count", time_ns="sum")
-    return sums
+    return rows.groupby(_KEYS, as_index=False)["time_ns"].agg(calls="count", time_ns="sum")
 
 
 def _none() -> pd.DataFrame:
-    made: pd.DataFrame = pd.DataFrame({name: [] for name in (*_KEYS, "calls", "time_ns")})
-    return made
+    return pd.DataFrame({name: [] for name in (*_KEYS, "calls", "time_ns")})
 
 
 def staged(inputs: Inputs) -> pd.DataFrame:
@@ -55,8 +52,7 @@ def staged(inputs: Inputs) -> pd.DataFrame:
     stages = inputs.tasks["stage_code"].to_numpy()[inputs.of_who]
     code = dict(zip(inputs.m.who[WHO].itertuples(index=False, name=None), stages.tolist(), strict=True))
     codes = [code.get(actor, -1) for actor in rows[WHO].itertuples(index=False, name=None)]
-    found: pd.DataFrame = rows.assign(stage_code=codes)
-    return found
+    return rows.assign(stage_code=codes)
 
 
 def longest(

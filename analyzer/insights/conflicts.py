@@ -432,8 +432,7 @@ class _Search:
         mine = rows.write & ~rows.whole & np.isin(rows.file, [file for _, file in self.appenders])
         for at in np.flatnonzero(mine).tolist():
             mine[at] = (int(process[at]), int(rows.file[at])) in self.appenders
-        result: Bools = mine
-        return result
+        return mine
 
     def _may_conflict(self, rows: _Rows, one: Ints, other: Ints, appends: Bools) -> Bools:
         hosts = self.m.who["host"].to_numpy()[rows.who]
@@ -450,8 +449,7 @@ class _Search:
                 _each(self._both_lock, rows.who[one], rows.who[other], rows.file[one])
                 & ~(rows.sure[one] & rows.sure[other])
             )
-        result: Bools = keep
-        return result
+        return keep
 
     def _both_lock(self, one: int, other: int, file: int) -> bool:
         """Whether two actors lock a file that they have in common: if they map it, they know when."""
@@ -600,8 +598,7 @@ class _Search:
                     found.append((file, *ends))
                 last, until = (task, last_ns) if last < 0 or last_ns > until else (last, until)
         made = pd.DataFrame(found, columns=["file", "first", "second"]).astype(np.int64)
-        result: pd.DataFrame = made.assign(path=self.m.paths[made["file"].to_numpy()])
-        return result
+        return made.assign(path=self.m.paths[made["file"].to_numpy()])
 
     def unlocked(self, together: pd.DataFrame, rows: _Rows) -> pd.DataFrame:
         """The pairs that no lock keeps apart."""
@@ -617,8 +614,7 @@ class _Search:
             else False
             for file, first, second in zip(*(together[n].tolist() for n in ("file", "first", "second")), strict=True)
         ]
-        kept: pd.DataFrame = together[~np.array(apart, dtype=np.bool_)].reset_index(drop=True)
-        return kept
+        return together[~np.array(apart, dtype=np.bool_)].reset_index(drop=True)
 
 
 def _each(test: Callable[..., bool], *columns: Ints) -> Bools:
@@ -718,10 +714,7 @@ def _table(inputs: Inputs, rows: _Rows, pairs: _Pairs) -> pd.DataFrame:
         }
     )
     by = ["overlap", "in_time", "bytes"]
-    result: pd.DataFrame = out.sort_values(by, ascending=[False, True, False], kind="stable", ignore_index=True)[
-        COLUMNS
-    ]
-    return result
+    return out.sort_values(by, ascending=[False, True, False], kind="stable", ignore_index=True)[COLUMNS]
 
 
 def _families(inputs: Inputs) -> Ints:

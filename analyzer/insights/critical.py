@@ -299,13 +299,11 @@ def _silent(inputs: Inputs) -> pd.DataFrame:
     columns = ["begin_ns", "end_ns"]
     ended = inputs.tables.get("outcomes")
     if ended is None or len(ended) == 0:
-        nothing: pd.DataFrame = pd.DataFrame(columns=columns, dtype=np.int64)
-        return nothing
+        return pd.DataFrame(columns=columns, dtype=np.int64)
     known = set(zip(inputs.tasks["workflow"], inputs.tasks["task"], strict=True))
     silent = [name not in known for name in zip(ended["workflow"], ended["task"], strict=True)]
     rows = ended.loc[silent, columns].dropna()
-    result: pd.DataFrame = rows.astype(np.int64)
-    return result
+    return rows.astype(np.int64)
 
 
 def _first_and_last(inputs: Inputs, first: int, last: int) -> tuple[int, int]:
@@ -427,8 +425,7 @@ def _launches(inputs: Inputs) -> pd.DataFrame:
                 rows.append((giver, taker, FORK, -1, at, at))
     columns = ["producer", "consumer", "via", "version", "given_ns", "taken_ns"]
     made = pd.DataFrame(rows, columns=columns)
-    result: pd.DataFrame = made.astype({name: np.int64 for name in columns if name != "via"})
-    return result
+    return made.astype({name: np.int64 for name in columns if name != "via"})
 
 
 def _by_stage(inputs: Inputs, tasks: pd.DataFrame, path: pd.DataFrame) -> pd.DataFrame:
@@ -444,5 +441,4 @@ def _by_stage(inputs: Inputs, tasks: pd.DataFrame, path: pd.DataFrame) -> pd.Dat
     out["least_slack_ns"] = tasks["slack_ns"].groupby(stage).min().reindex(range(len(out)), fill_value=0)
     distinct = on["task"].drop_duplicates()
     out["tasks_on_path"] = np.bincount(stage[distinct.to_numpy()], minlength=len(out))
-    result: pd.DataFrame = out.sort_values("path_ns", ascending=False, kind="stable", ignore_index=True)
-    return result
+    return out.sort_values("path_ns", ascending=False, kind="stable", ignore_index=True)

@@ -138,8 +138,7 @@ def untouched(inputs: Inputs) -> pd.DataFrame:
     columns = ["workflow", "task", "direction", "path", "state"]
     files = inputs.tables.get("declared_files")
     if files is None or len(files) == 0:
-        nothing: pd.DataFrame = pd.DataFrame(columns=columns)
-        return nothing
+        return pd.DataFrame(columns=columns)
     # Several files had a path where one was replaced: the output of a failed try, removed before the next one.
     codes_of: dict[str, list[int]] = {}
     for path, code in zip(inputs.m.table.aliases["path"], inputs.m.table.aliases["file"].tolist(), strict=True):
@@ -175,8 +174,7 @@ def untouched(inputs: Inputs) -> pd.DataFrame:
         elif wrote or not by_anyone.isdisjoint(codes):
             state = STATES[3] if not wrote else STATES[1]
         rows.append((*name, row["direction"], row["path"], state))
-    result: pd.DataFrame = pd.DataFrame(rows, columns=columns)
-    return result
+    return pd.DataFrame(rows, columns=columns)
 
 
 class _Staging:

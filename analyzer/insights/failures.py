@@ -157,8 +157,7 @@ def process_faults(inputs: Inputs) -> pd.DataFrame:
     """
     table = inputs.m.processes
     if "signal" not in table:
-        nothing: pd.DataFrame = pd.DataFrame(columns=["crashed", "files"])
-        return nothing
+        return pd.DataFrame(columns=["crashed", "files"])
     managed = len(inputs.tables.get("outcomes", ())) > 0
     rows = outcomes.crashed(table, CRASHES if managed else outcomes.KILLED)
     gone = dismissed(inputs)
@@ -179,8 +178,7 @@ def process_faults(inputs: Inputs) -> pd.DataFrame:
     every = np.arange(len(inputs.m.who))
     files = [_last_files(inputs, np.isin(every, list(own[key]))) for key in own]
     files += [[]] * (len(rows) - len(files))
-    found: pd.DataFrame = rows.assign(files=pd.Series(files, index=rows.index, dtype=object))
-    return found
+    return rows.assign(files=pd.Series(files, index=rows.index, dtype=object))
 
 
 def dismissed(inputs: Inputs) -> frozenset[Process]:

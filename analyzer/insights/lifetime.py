@@ -88,12 +88,10 @@ def _files(inputs: Inputs) -> pd.DataFrame:
     sides = {edge_table.READ: way == edge_table.READ, edge_table.WRITE: way == edge_table.WRITE}
 
     def of_way(direction: int, values: Array) -> Ints:
-        found: Ints = grouping.sums(file[sides[direction]], values[sides[direction]], size)[code]
-        return found
+        return grouping.sums(file[sides[direction]], values[sides[direction]], size)[code]
 
     def tasks(direction: int) -> Ints:
-        found: Ints = grouping.distinct(file[sides[direction]], task[sides[direction]], size)[code]
-        return found
+        return grouping.distinct(file[sides[direction]], task[sides[direction]], size)[code]
 
     wrote = sides[edge_table.WRITE]
     begun = grouping.least(file[wrote], first[wrote], size, -1)[code]
@@ -138,8 +136,7 @@ def _files(inputs: Inputs) -> pd.DataFrame:
         "local": np.array([str(n).startswith(f"{h}:") for n, h in zip(names, of_file, strict=True)], dtype=np.bool_),
         "node_local": (hosts == 1) & (writers > 0) & (readers > 0),
     }
-    result: pd.DataFrame = pd.DataFrame(columns, index=pd.Index(code, name="file"))
-    return result
+    return pd.DataFrame(columns, index=pd.Index(code, name="file"))
 
 
 def _sizes(inputs: Inputs, data: Bools, code: Ints) -> Ints:
@@ -198,8 +195,7 @@ def _copies(inputs: Inputs) -> pd.DataFrame:
         rows.append((int(pair["file_read"]), int(pair["file_written"]), int(inputs.of_who[who]), moved, evidence))
     out = pd.DataFrame(rows, columns=["source", "target", "task", "bytes", "evidence"])
     out = out.astype(dict.fromkeys(("source", "target", "task", "bytes"), np.int64))
-    result: pd.DataFrame = out.sort_values("bytes", ascending=False, kind="stable", ignore_index=True)
-    return result
+    return out.sort_values("bytes", ascending=False, kind="stable", ignore_index=True)
 
 
 def _alone(inputs: Inputs) -> pd.DataFrame:

@@ -72,13 +72,11 @@ def streams(inputs: Inputs, c: Critical, replays: whatif.Replays) -> pd.DataFram
         )
         rows.loc[at, "gain_ns"] = min(gain, replays.streamed(producer, consumer, file))
     rows = rows[~rows["critical"] | rows.index.isin(shown)]
-    result: pd.DataFrame = rows.sort_values(order, ascending=False, kind="stable", ignore_index=True)
-    return result
+    return rows.sort_values(order, ascending=False, kind="stable", ignore_index=True)
 
 
 def _nothing(columns: Mapping[str, Array]) -> pd.DataFrame:
-    none: pd.DataFrame = pd.DataFrame(columns)
-    return none
+    return pd.DataFrame(columns)
 
 
 _NO_STREAMS = {
@@ -91,8 +89,7 @@ _NO_STREAMS = {
 def _data_flows(inputs: Inputs) -> pd.DataFrame:
     """Hand-overs of data through files, streams left out."""
     rows = inputs.handovers[inputs.handovers["via"] == DATA]
-    result: pd.DataFrame = rows[~inputs.m.versions.table["stream"].to_numpy()[rows["version"]]]
-    return result
+    return rows[~inputs.m.versions.table["stream"].to_numpy()[rows["version"]]]
 
 
 def _front_to_back(inputs: Inputs, way: int, files: Ints) -> pd.Series[int]:
@@ -114,8 +111,7 @@ def _front_to_back(inputs: Inputs, way: int, files: Ints) -> pd.Series[int]:
         straight |= (rows["loose_bytes"] == rows["bytes"]) & (rows["mapped_bytes"] == 0)
     key = [rows["task"], rows["file"]]
     total = rows["bytes"].groupby(key).sum()
-    result: pd.Series[int] = total.where(straight.groupby(key).all(), -1)
-    return result
+    return total.where(straight.groupby(key).all(), -1)
 
 
 def _sought(inputs: Inputs, task: Ints, file: Ints) -> Bools:
@@ -124,17 +120,13 @@ def _sought(inputs: Inputs, task: Ints, file: Ints) -> Bools:
     rows = rows[(rows["dir"] == edge_table.META).to_numpy()]
     sums = rows.groupby([inputs.of_who[rows["who"].to_numpy()], rows["file"].to_numpy()])[["seeks", "opens"]].sum()
     found = sums.reindex(pd.MultiIndex.from_arrays([task, file]), fill_value=0)
-    result: Bools = (found["seeks"] > found["opens"].clip(lower=1)).to_numpy(dtype=np.bool_)
-    return result
+    return (found["seeks"] > found["opens"].clip(lower=1)).to_numpy(dtype=np.bool_)
 
 
 def _first_write(inputs: Inputs) -> pd.Series[int]:
     """(task, file) -> ns of the first write that moved bytes."""
     bursts = inputs.m.bursts[(inputs.m.bursts["dir"] == edge_table.WRITE) & (inputs.m.bursts["bytes"] > 0)]
-    result: pd.Series[int] = bursts.groupby([inputs.of_who[bursts["who"].to_numpy()], bursts["file"].to_numpy()])[
-        "first_ns"
-    ].min()
-    return result
+    return bursts.groupby([inputs.of_who[bursts["who"].to_numpy()], bursts["file"].to_numpy()])["first_ns"].min()
 
 
 def apart(inputs: Inputs) -> pd.DataFrame:
@@ -159,8 +151,7 @@ def apart(inputs: Inputs) -> pd.DataFrame:
     out = rows.groupby(["producer", "consumer"], as_index=False).sum()
     out["share"] = out["bytes"] / out["all"].where(out["all"] > 0, 1)
     out = out[out["pairs"] > 0].drop(columns="all")
-    result: pd.DataFrame = out.sort_values("bytes", ascending=False, kind="stable", ignore_index=True)
-    return result
+    return out.sort_values("bytes", ascending=False, kind="stable", ignore_index=True)
 
 
 _NONE_APART = {
@@ -210,5 +201,4 @@ def caterpillar(inputs: Inputs, c: Critical) -> pd.DataFrame:
     out = out.assign(order=order).sort_values(
         ["at", "order", "bytes"], ascending=[True, True, False], kind="stable", ignore_index=True
     )
-    result: pd.DataFrame = out.drop(columns="order")
-    return result
+    return out.drop(columns="order")

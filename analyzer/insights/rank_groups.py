@@ -135,8 +135,7 @@ def _members(inputs: Inputs) -> pd.DataFrame:
     process of the rank the tags, size (of the world, 0: not known) and program."""
     table, m, lives = inputs.tables.get("ranks"), inputs.m, inputs.lives
     if table is None or not len(table):
-        none: pd.DataFrame = pd.DataFrame()
-        return none
+        return pd.DataFrame()
     first = [actors[0] for actors in lives.actors]
     place = {key: at for at, key in enumerate(processes.keys(m.who.iloc[first]))}
     table = table[[key in place for key in processes.keys(table)]]

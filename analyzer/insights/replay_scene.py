@@ -181,8 +181,7 @@ class Scene:
         order = self.inputs.order
         rows = order.declared_handovers([(p, c) for p, c in order.pairs if (*p, c[1]) not in dropped])
         rows = rows[((rows["via"] == DECLARED) & (rows["taken_ns"] >= rows["given_ns"])).to_numpy()]
-        marked: pd.DataFrame = rows.assign(version=-1, streamed=False, held=True)
-        return marked
+        return rows.assign(version=-1, streamed=False, held=True)
 
     def _stream(self, given: Gifts, producer: int, consumer: int, version: int) -> None:
         """The consumer begins after the producer's first write, and is over after its last one."""

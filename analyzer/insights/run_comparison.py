@@ -299,8 +299,7 @@ def _flow_rows(a: Sequence[Measured], b: Sequence[Measured]) -> pd.DataFrame:
             rows.append((*key, left, right, right - left, above_floor(left, right, "B")))
     out = pd.DataFrame(rows, columns=list(FLOW_COLUMNS))
     order = out["difference"].abs().sort_values(ascending=False, kind="stable").index
-    result: pd.DataFrame = out.loc[order].reset_index(drop=True)
-    return result
+    return out.loc[order].reset_index(drop=True)
 
 
 def _file_rows(a: Sequence[Measured], b: Sequence[Measured]) -> pd.DataFrame:
@@ -316,8 +315,7 @@ def _file_rows(a: Sequence[Measured], b: Sequence[Measured]) -> pd.DataFrame:
             rows.append((path, *means, only, notable))
     out = pd.DataFrame(rows, columns=list(FILE_COLUMNS))
     size = (out["a_read"] - out["b_read"]).abs() + (out["a_written"] - out["b_written"]).abs()
-    result: pd.DataFrame = out.loc[size.sort_values(ascending=False, kind="stable").index].reset_index(drop=True)
-    return result
+    return out.loc[size.sort_values(ascending=False, kind="stable").index].reset_index(drop=True)
 
 
 # --- the gate --------------------------------------------------------------------------------------------------------

@@ -72,8 +72,7 @@ def _readers(inputs: Inputs) -> Bools:
     np.add.at(time, inputs.of_who[rows["who"].to_numpy()], rows["time_ns"].to_numpy(dtype=np.int64))
     mine = np.zeros(len(inputs.m.who), dtype=np.bool_)
     mine[rows["who"].to_numpy()] = True
-    chosen: Bools = mine & (time >= SHARE * inputs.makespan_ns)[inputs.of_who]
-    return chosen
+    return mine & (time >= SHARE * inputs.makespan_ns)[inputs.of_who]
 
 
 def _of_part(part: Part) -> pd.DataFrame:
@@ -83,8 +82,7 @@ def _of_part(part: Part) -> pd.DataFrame:
         name: frame[name].astype(object).where(frame[name].notna(), "")
         for name in ("path", "object", "dims", "chunk", "slab")
     }
-    rows: pd.DataFrame = frame.assign(**texts, identity=frame["file"].astype(str).map(raw))
-    return rows
+    return frame.assign(**texts, identity=frame["file"].astype(str).map(raw))
 
 
 def _read_below(inputs: Inputs, actors: Bools) -> dict[tuple[int, str], int]:

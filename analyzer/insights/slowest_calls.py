@@ -74,12 +74,10 @@ class _Slowest:
         rows = rows.nlargest(SLOWEST, "each", keep="all")
         texts: Sequence[str] = ("name", "cat", "path", "host")
         plain: pd.DataFrame = rows.assign(**{name: rows[name].astype(object) for name in texts})
-        first: pd.DataFrame = _ordered(plain).head(SLOWEST)
-        return first
+        return _ordered(plain).head(SLOWEST)
 
 
 def _ordered(rows: pd.DataFrame) -> pd.DataFrame:
     """Of calls that took as long, the earlier one first, and then by names: a trace's files come in any order."""
     keys = ["each", "ts", "host", "pid", "name", "path", "size", "calls"]
-    out: pd.DataFrame = rows.sort_values(keys, ascending=[False, *[True] * (len(keys) - 1)])
-    return out
+    return rows.sort_values(keys, ascending=[False, *[True] * (len(keys) - 1)])

@@ -95,8 +95,7 @@ class Waits:
     @cached_property
     def task(self) -> Ints:
         """The task of each event."""
-        task: Ints = self.inputs.of_who[self.events["who"].to_numpy(dtype=np.int64)]
-        return task
+        return self.inputs.of_who[self.events["who"].to_numpy(dtype=np.int64)]
 
     @cached_property
     def of_task(self) -> dict[int, Ints]:
@@ -116,8 +115,7 @@ class Waits:
         m, bursts = self.inputs.m, self.inputs.m.table.bursts
         mine = m.classed(("data",))[: len(bursts)] & (bursts["dir"] == edge_table.WRITE).to_numpy()
         rows: pd.DataFrame = bursts.loc[mine & (bursts["bytes"] > 0).to_numpy(), ["who", "first_ns", "last_ns"]]
-        out: pd.DataFrame = rows.assign(task=self.inputs.of_who[rows["who"].to_numpy(dtype=np.int64)])
-        return out
+        return rows.assign(task=self.inputs.of_who[rows["who"].to_numpy(dtype=np.int64)])
 
     @cached_property
     def locks(self) -> list[LockWait]:
@@ -196,8 +194,7 @@ class Waits:
         first = pd.Series(at, dtype=np.float64).where(there).groupby(name).transform("min")
         last = pd.Series(at, dtype=np.float64).where(made).groupby(name).transform("max")
         makes = (there | made) & ((first < last) & (last >= at)).to_numpy()
-        result: Bools = ((is_lock & locks) | makes) & (rows["path"] != "").to_numpy()
-        return result
+        return ((is_lock & locks) | makes) & (rows["path"] != "").to_numpy()
 
     def _alone(self, pick: Bools) -> dict[int, Ints]:
         """When each task was in calls of these events and in nothing else."""
@@ -257,8 +254,7 @@ def _read(inputs: Inputs, actors: Ints, names: Collection[str]) -> pd.DataFrame:
         return none
     first = rows["ts"].to_numpy(dtype=np.int64) - calls.ahead_ns(inputs.run, inputs.m)[rows["who"].to_numpy()]
     made = rows.assign(first_ns=first, last_ns=first + rows["length_ns"], in_call_ns=rows["dur"])
-    result: pd.DataFrame = made[list(_EVENTS)]
-    return result
+    return made[list(_EVENTS)]
 
 
 def _sleepers(inputs: Inputs) -> Ints:
@@ -294,7 +290,7 @@ def _of_part(part: Part, names: Collection[str]) -> pd.DataFrame:
     connects = (rows["name"] == CONNECT).to_numpy(dtype=np.bool_)
     plain["path"] = plain["path"].mask(connects, plain["path"][connects].map(channels.peer_address))
     numbers = {one: rows[one].fillna(-1).astype(np.int64) for one in ("flags", "holder")}
-    made: pd.DataFrame = rows[["ts", "dur", "pid"]].assign(
+    return rows[["ts", "dur", "pid"]].assign(
         **plain,
         **numbers,
         errno=rows["errno"].fillna(0).astype(np.int64),
@@ -302,7 +298,6 @@ def _of_part(part: Part, names: Collection[str]) -> pd.DataFrame:
         length_ns=rows["span"].fillna(rows["dur"]).astype(np.int64),
         kind=np.select([locked[rows.index], slept[rows.index]], [LOCK, SLEEP], ""),
     )
-    return made
 
 
 def _of_tasks(rows: Intervals, of_who: Ints) -> Intervals:

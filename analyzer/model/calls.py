@@ -136,8 +136,7 @@ def _uses(frame: pd.DataFrame, actors: Mapping[Actor, int]) -> pd.DataFrame:
             "count": number["count"],
         }
     )
-    kept: pd.DataFrame = made[who >= 0]
-    return kept
+    return made[who >= 0]
 
 
 # --- events of some actors -------------------------------------------------------------------------------------------
@@ -156,12 +155,10 @@ def events(
     parts = run.parts(columns=list(dict.fromkeys([*columns, *edge_table.WHO])), **where, **places(m, who))
     frames = [frame for frame in engine.compute([partial(of_part, part) for part in parts]) if len(frame)]
     if not frames:
-        nothing: pd.DataFrame = pd.DataFrame()
-        return nothing
+        return pd.DataFrame()
     rows = pd.concat(frames, ignore_index=True)
     rows["who"] = actors_of(rows, chosen(m, who))
-    result: pd.DataFrame = rows[rows["who"] >= 0].reset_index(drop=True)
-    return result
+    return rows[rows["who"] >= 0].reset_index(drop=True)
 
 
 def locked(run: AnalyzedRun, m: Model) -> pd.DataFrame:
@@ -180,8 +177,7 @@ def _locked_of_part(part: Part) -> pd.DataFrame:
     frame = part()
     keep = frame["name"].isin(LOCKS) & (frame["flags"].fillna(0) > 0) & (frame["errno"].fillna(0) == 0)
     rows = frame[(keep & frame["file"].notna()).to_numpy(dtype=np.bool_)][["file", *edge_table.WHO]].drop_duplicates()
-    result: pd.DataFrame = rows.assign(file=rows["file"].astype(str).astype(object))
-    return result
+    return rows.assign(file=rows["file"].astype(str).astype(object))
 
 
 def places(m: Model, who: Bools) -> dict[str, list[str] | list[int]]:

@@ -67,8 +67,7 @@ class Collectives:
         grouped = rows.groupby(["rank", "name"], sort=False, observed=True)
         table = grouped.agg(calls=("time_ns", "size"), after_ns=("after_ns", "mean"), **sums).reset_index()
         names = ["rank", "name", "calls", "matched", *_SUMS, "last", "after_ns"]
-        found: pd.DataFrame = table.sort_values("time_ns", ascending=False, kind="stable", ignore_index=True)[names]
-        return found
+        return table.sort_values("time_ns", ascending=False, kind="stable", ignore_index=True)[names]
 
     def total(self) -> dict[str, int] | None:
         """The sums over all ranks: calls (of each rank), ranks (that made some), time_ns, io_ns, waited_ns, rest_ns.
@@ -132,8 +131,7 @@ def _calls_of(frame: pd.DataFrame) -> pd.DataFrame:
     rows = {name: frame[name].astype(object).where(frame[name].notna(), "") for name in texts}
     rows |= {name: frame[name].fillna(0).astype("int64") for name in ("pid", "tid", "ranks", "size")}
     rows |= {"begin": frame["ts"].astype("int64"), "time_ns": frame["dur"].astype("int64")}
-    made: pd.DataFrame = pd.DataFrame(rows).reset_index(drop=True)
-    return made
+    return pd.DataFrame(rows).reset_index(drop=True)
 
 
 def _number(rows: pd.DataFrame) -> None:
@@ -218,8 +216,7 @@ def _plain(frame: pd.DataFrame) -> pd.DataFrame:
         else frame[name].astype("int64")
         for name in frame.columns
     }
-    plain: pd.DataFrame = pd.DataFrame(columns)
-    return plain
+    return pd.DataFrame(columns)
 
 
 def _split(rows: pd.DataFrame, inside: intervals.Intervals) -> None:

@@ -371,8 +371,7 @@ def _flow_table(m: Model, level: str, classes: Sequence[str]) -> pd.DataFrame:
         {"bytes": np.add, "unique_bytes": np.add, **edge_table.SPAN, "exact": np.logical_and},
     )
     one_ended = m.versions.table["stream"].to_numpy()[out["version"]] & (out["producer"] == flows.BEFORE)
-    result: pd.DataFrame = out[~one_ended].reset_index(drop=True)
-    return result
+    return out[~one_ended].reset_index(drop=True)
 
 
 def attributed(m: Model, level: str, classes: Sequence[str] = DEFAULT_CLASSES) -> pd.DataFrame:

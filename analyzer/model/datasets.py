@@ -62,8 +62,7 @@ def accesses(run: EventSource, m: Model) -> pd.DataFrame:
     again = linked.reindex(keys, fill_value=0).to_numpy()
     has_link = keys.isin(linked.index)
     table["bytes"] = np.where(nameless, np.maximum(table["bytes"] - again, 0), table["bytes"])
-    result: pd.DataFrame = table[~(nameless & has_link & (table["bytes"] == 0))].reset_index(drop=True)
-    return result
+    return table[~(nameless & has_link & (table["bytes"] == 0))].reset_index(drop=True)
 
 
 class _Places:
@@ -93,8 +92,7 @@ class _Places:
         if start == end:
             return np.full(len(at), -1, dtype=np.int64)
         place = np.searchsorted(self._begin[start:end], at, side="right") - 1
-        found: Ints = self._version[start + np.maximum(place, 0)]
-        return found
+        return self._version[start + np.maximum(place, 0)]
 
     def written(self, who: int, file: int, first: Ints, last: Ints) -> Ints:
         """The versions with the bytes that an actor wrote to a dataset: that of its next write to the file that ends
@@ -158,8 +156,7 @@ def _fold(part: Part, places: _Places) -> pd.DataFrame:
         found = places.written(actor, code, begin, end) if way == edge_table.WRITE else places.current(code, begin)
         made.loc[at, "version"] = found
     made = made[made["version"] >= 0]
-    folded: pd.DataFrame = made.groupby([*KEY, "link"], as_index=False).agg(_SUMS)
-    return folded
+    return made.groupby([*KEY, "link"], as_index=False).agg(_SUMS)
 
 
 def dataset_versions(m: Model, table: pd.DataFrame) -> Ints:

@@ -108,8 +108,7 @@ def compare_declared(run: AnalyzedRun, model: dataflow.Model | None = None) -> p
     declared = _declared_edges(run)
     tasks = run.declared_tasks
     if len(tasks) == 0:
-        nothing: pd.DataFrame = pd.DataFrame(columns=COLUMNS)
-        return nothing
+        return pd.DataFrame(columns=COLUMNS)
     m = model or dataflow.model(run)
     order = orders.of_run(run, m)
     observed, carriers = _observed(run, order)
@@ -148,8 +147,7 @@ def worst_first(table: pd.DataFrame) -> pd.DataFrame:
     place = table["status"].map({s: i for i, s in enumerate(shown)})
     strength = table["order"].map({name: -at for at, name in enumerate(ORDERS)})
     keys = ["place", "strength", "workflow", "producer", "consumer"]
-    result: pd.DataFrame = table.assign(place=place, strength=strength).sort_values(keys, ignore_index=True)[COLUMNS]
-    return result
+    return table.assign(place=place, strength=strength).sort_values(keys, ignore_index=True)[COLUMNS]
 
 
 def _unseen(via: str, blind: bool) -> str:

@@ -71,10 +71,9 @@ def histories(m: Model, classes: Sequence[str] = ("data",)) -> pd.DataFrame:
     rows = rows.assign(state=states, how=np.where(states == 1, FIRST, how))
     seconds = rows[rows["state"] == 2].set_index("path")["begin_ns"]
     order = rows["path"].map(seconds)
-    result: pd.DataFrame = rows.assign(order=order).sort_values(
-        ["order", "path", "state"], kind="stable", ignore_index=True
-    )[list(COLUMNS)]
-    return result
+    return rows.assign(order=order).sort_values(["order", "path", "state"], kind="stable", ignore_index=True)[
+        list(COLUMNS)
+    ]
 
 
 def _sum(version: Ints, values: Ints, size: int) -> Ints:
@@ -114,5 +113,4 @@ def actors(m: Model, versions: Ints) -> pd.DataFrame:
     rows = rows[rows["version"].isin(versions)].sort_values(["reads", "first_ns"], kind="stable")
     rows = rows.drop_duplicates(["version", "activity"])
     rows["name"] = activities["label"].astype(str).to_numpy()[rows["activity"]]
-    result: pd.DataFrame = rows[["version", "name", "stage", "reads", "first_ns"]].reset_index(drop=True)
-    return result
+    return rows[["version", "name", "stage", "reads", "first_ns"]].reset_index(drop=True)

@@ -341,8 +341,7 @@ class Order:
         waits = pd.concat([tree[tree["producer"] != tree["consumer"]], self.declared_handovers()], ignore_index=True)
         waits = waits.assign(version=np.int64(-1), bytes=np.int64(0), since_ns=waits["given_ns"])
         found = pd.concat([data_handovers(self.m, self.of_who), waits[HANDOVER]], ignore_index=True)
-        result: pd.DataFrame = found.astype({name: np.int64 for name in HANDOVER if name != "via"})
-        return result
+        return found.astype({name: np.int64 for name in HANDOVER if name != "via"})
 
     def declared_handovers(self, pairs: Collection[Pair] | None = None) -> pd.DataFrame:
         """The declared ones (producer, consumer, via, given_ns, taken_ns). Tasks without events have no times: their
@@ -366,8 +365,7 @@ class Order:
                 producers = {last.of(need) for need in needs.get(outer, [])} - {-1, code}
                 rows += [(p, code, DECLARED, int(end[p]), int(start[code])) for p in sorted(producers)]
         columns = ["producer", "consumer", "via", "given_ns", "taken_ns"]
-        result: pd.DataFrame = pd.DataFrame(rows, columns=columns)
-        return result
+        return pd.DataFrame(rows, columns=columns)
 
 
 HANDOVER = ["producer", "consumer", "via", "version", "bytes", "given_ns", "taken_ns", "since_ns"]
@@ -387,11 +385,10 @@ def _timed(m: Model, of_who: Ints, tasks: pd.DataFrame) -> pd.DataFrame:
     by_task = counts.groupby(of_who[counts["who"].to_numpy()])
     every = range(len(tasks))
     start = by_task["first_ns"].min().reindex(every, fill_value=0)
-    timed: pd.DataFrame = tasks.assign(
+    return tasks.assign(
         start_ns=start.to_numpy(dtype=np.int64),
         end_ns=by_task["last_ns"].max().reindex(every, fill_value=0).to_numpy(dtype=np.int64),
     )
-    return timed
 
 
 def _names(tasks: pd.DataFrame) -> set[Task]:
@@ -439,8 +436,7 @@ def writes(m: Model, of_who: Ints) -> pd.DataFrame:
     wrote = m.bursts["dir"].to_numpy() == edge_table.WRITE
     rows = m.bursts.loc[wrote, ["first_ns", "last_ns", "bytes"]]
     rows = rows.assign(task=of_who[m.bursts["who"].to_numpy()[wrote]], version=m.version[wrote])
-    sums: pd.DataFrame = rows.groupby(["task", "version"]).agg({"first_ns": "min", "last_ns": "max", "bytes": "sum"})
-    return sums
+    return rows.groupby(["task", "version"]).agg({"first_ns": "min", "last_ns": "max", "bytes": "sum"})
 
 
 def data_handovers(m: Model, of_who: Ints) -> pd.DataFrame:
@@ -470,8 +466,7 @@ def data_handovers(m: Model, of_who: Ints) -> pd.DataFrame:
     last_turn = ends.reindex(pd.MultiIndex.from_frame(tail[ends.index.names]), fill_value=-1).to_numpy(dtype=np.int64)
     tail["given_ns"] = np.where(last_turn < 0, tail["given_ns"].to_numpy(), last_turn)
     turns = turns[(turns["given_ns"] > turns["since_ns"]).to_numpy()]
-    result: pd.DataFrame = pd.concat([whole, head, turns, tail], ignore_index=True)[HANDOVER]
-    return result
+    return pd.concat([whole, head, turns, tail], ignore_index=True)[HANDOVER]
 
 
 def _turns(m: Model, of_who: Ints, rows: pd.DataFrame) -> pd.DataFrame:
@@ -495,8 +490,7 @@ def _turns(m: Model, of_who: Ints, rows: pd.DataFrame) -> pd.DataFrame:
     found = found[found["begun_ns"].notna()].astype({"begun_ns": np.int64, "over_ns": np.int64})
     given = np.where(found["over_ns"] <= found["taken_ns"], found["over_ns"], found["begun_ns"])
     before = found.groupby(["producer", "consumer", "version"])["taken_ns"].shift(fill_value=0)
-    result: pd.DataFrame = found.assign(given_ns=given, since_ns=np.maximum(found["since_ns"], before))
-    return result
+    return found.assign(given_ns=given, since_ns=np.maximum(found["since_ns"], before))
 
 
 def _write_of(m: Model, flows: pd.DataFrame, wrote: pd.DataFrame) -> Ints:

@@ -82,8 +82,7 @@ def table(run: AnalyzedRun) -> pd.DataFrame:
     rows = run.declared_workflows
     silent = untold(zip(rows["workflow"], rows["config"], strict=True)) if "config" in rows else Untold(set(), set())
     if len(tasks) == 0 or "status" not in tasks:
-        empty: pd.DataFrame = pd.DataFrame(columns=list(COLUMNS))
-        return empty
+        return pd.DataFrame(columns=list(COLUMNS))
     told = [silent.tells(*row) for row in zip(tasks["workflow"], tasks["status"].notna(), strict=True)]
     tasks = tasks[told].reset_index(drop=True)
     out = pd.DataFrame({name: tasks[name].fillna("").astype(str) for name in ("workflow", "stage", "task")})
@@ -99,8 +98,7 @@ def table(run: AnalyzedRun) -> pd.DataFrame:
     _add_tries(out, run)
     rank = out["status"].map({status: place for place, status in enumerate(WORDS)}).fillna(len(WORDS))
     out = out.assign(rank=rank).sort_values(["rank", "end_ns", "task"], kind="stable")
-    result: pd.DataFrame = out[list(COLUMNS)].reset_index(drop=True)
-    return result
+    return out[list(COLUMNS)].reset_index(drop=True)
 
 
 class Untold(NamedTuple):
@@ -248,11 +246,9 @@ def crashed(run_processes: pd.DataFrame, signals: Collection[int]) -> pd.DataFra
     signals: `CRASHES` in a run with declared tasks, whose manager ends its workers by SIGKILL, else `KILLED`.
     """
     if "signal" not in run_processes:
-        nothing: pd.DataFrame = run_processes.iloc[:0]
-        return nothing
+        return run_processes.iloc[:0]
     picked = run_processes["signal"].isin({int(number) for number in signals}).to_numpy(dtype=np.bool_)
-    result: pd.DataFrame = run_processes[picked].sort_values("t1_ns", kind="stable")
-    return result
+    return run_processes[picked].sort_values("t1_ns", kind="stable")
 
 
 def sentence(

@@ -235,13 +235,11 @@ def _plain(column: pd.Series) -> pd.Series:
     """Texts as objects, "" for none, so that partitions can be joined."""
     if column.dtype == "category":
         column = column.astype(object).where(column.notna(), "")
-    plain: pd.Series = column.reset_index(drop=True)
-    return plain
+    return column.reset_index(drop=True)
 
 
 def _plain_frame(frame: pd.DataFrame) -> pd.DataFrame:
-    plain: pd.DataFrame = pd.DataFrame({name: _plain(frame[name]) for name in frame.columns})
-    return plain
+    return pd.DataFrame({name: _plain(frame[name]) for name in frame.columns})
 
 
 def _combine(parts: list[_Folded]) -> _Folded:
@@ -285,8 +283,7 @@ def _instances(folded: _Folded) -> pd.DataFrame:
     _inherit(rows)
     names = ["name", "region", "category", "begin_ns", "end_ns", "open", "epoch", "step", "keys", "tid"]
     columns = dict.fromkeys((*names, "region_id", "parent_id", *SCOPES, *PROCESS))
-    found: pd.DataFrame = rows[list(columns)]
-    return found
+    return rows[list(columns)]
 
 
 def _inherit(rows: pd.DataFrame) -> None:
@@ -335,8 +332,7 @@ def _against(compute: Ints, calls: Ints, application: Ints, known: bool | None =
 
 def _frame(rows: list[dict[str, object]], names: list[str], order: list[str]) -> pd.DataFrame:
     if not rows:
-        empty: pd.DataFrame = pd.DataFrame({name: [] for name in names})
-        return empty
+        return pd.DataFrame({name: [] for name in names})
     frame: pd.DataFrame = pd.DataFrame(rows).sort_values(order, kind="stable", ignore_index=True)[names]
     for name in ("unoverlapped_ns", "unoverlapped_app_ns"):
         frame[name] = frame[name].astype("Int64")

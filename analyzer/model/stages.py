@@ -61,8 +61,7 @@ def table(run: AnalyzedRun | Model) -> pd.DataFrame:
     for name, values in {**_sums(m, code, len(out)), **_times(m, code, len(out)), **_files(m, code, len(out))}.items():
         out[name] = values
     out["span_ns"] = out["last_ns"] - out["first_ns"]
-    result: pd.DataFrame = out[list(COLUMNS)].sort_values("first_ns", kind="stable", ignore_index=True)
-    return result
+    return out[list(COLUMNS)].sort_values("first_ns", kind="stable", ignore_index=True)
 
 
 def _distinct(who: pd.DataFrame, key: list[str], size: int) -> Ints:
@@ -174,7 +173,7 @@ def _file_fates(m: Model) -> pd.DataFrame:
     declared[[code for code in m.outputs if 0 <= code < size]] = True
     unread = (writers > 0) & ~seen_by_others & ~passed_on
     result = unread & ~removed & declared
-    out: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "read_bytes": grouping.sums(file[read], moved[read], size),
             "written_bytes": grouping.sums(file[wrote], moved[wrote], size),
@@ -188,7 +187,6 @@ def _file_fates(m: Model) -> pd.DataFrame:
             "cls": grouping.least(file, np.asarray(m.cls), size, -1),
         }
     )
-    return out
 
 
 def never_read(m: Model) -> pd.DataFrame:
@@ -213,10 +211,7 @@ def never_read(m: Model) -> pd.DataFrame:
     out = pd.DataFrame({"path": m.paths[rows.index], "written_bytes": rows["written_bytes"].to_numpy()})
     out["stages"] = pd.Series([sorted(by_file[code]) for code in rows.index], dtype=object)
     out["removed"] = rows["removed"].to_numpy()
-    result: pd.DataFrame = out.sort_values(
-        ["removed", "written_bytes", "path"], ascending=[True, False, True], ignore_index=True
-    )
-    return result
+    return out.sort_values(["removed", "written_bytes", "path"], ascending=[True, False, True], ignore_index=True)
 
 
 MAX_PROCESS_FILTERS = 20

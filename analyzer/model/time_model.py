@@ -387,5 +387,4 @@ def _divided(row: Floats, group: Ints, total: Floats, weight: Floats, between: F
     count = np.bincount(group[unknown], minlength=size)
     even = 1 / np.maximum(count[group], 1)
     part = np.where(shared[group] > 0, weight / np.maximum(shared[group], 1.0), even)
-    out: Floats = np.where(unknown, rest[group] * part, row)
-    return out
+    return np.where(unknown, rest[group] * part, row)

@@ -67,10 +67,9 @@ def table(run: AnalyzedRun, model: Model | None = None) -> pd.DataFrame:
     """One row per declared task, in the order of submission: `KEYS` (as declared, "" for null) and `TIMES` (Int64)."""
     tasks = run.declared_tasks
     if len(tasks) == 0:
-        nothing: pd.DataFrame = pd.DataFrame({**dict.fromkeys(KEYS, ""), **dict.fromkeys(TIMES, 0)}, index=[]).astype(
+        return pd.DataFrame({**dict.fromkeys(KEYS, ""), **dict.fromkeys(TIMES, 0)}, index=[]).astype(
             dict.fromkeys(TIMES, "Int64")
         )
-        return nothing
     m = model or dataflow.model(run)
     index = pd.MultiIndex.from_arrays([tasks[name].fillna("").astype(str) for name in ("workflow", "task")])
     code = np.asarray(index.get_indexer(pd.MultiIndex.from_frame(m.who[["workflow", "task"]].astype(str))))
@@ -107,8 +106,7 @@ def table(run: AnalyzedRun, model: Model | None = None) -> pd.DataFrame:
     out["compute_ns"] = spent[[time_model.COMPUTING, time_model.UNKNOWN]].sum(axis=1).where(out["io_ns"].notna())
     out["wait_ns"] = out["run_ns"] - out["io_ns"] - out["compute_ns"]
     out["stop_ns"] = _span(over_at, at["end"]).fillna(0)
-    result: pd.DataFrame = out[[*KEYS, *TIMES]]
-    return result
+    return out[[*KEYS, *TIMES]]
 
 
 def by_stage(waits: pd.DataFrame) -> pd.DataFrame:
@@ -118,25 +116,21 @@ def by_stage(waits: pd.DataFrame) -> pd.DataFrame:
     out = grouped[list(TIMES)].sum(min_count=1)
     out.insert(0, "known", grouped["run_ns"].count())
     out.insert(0, "tasks", grouped.size())
-    result: pd.DataFrame = out.reset_index()
-    return result
+    return out.reset_index()
 
 
 def _column(tasks: pd.DataFrame, name: str) -> pd.Series:
     values = tasks[name] if name in tasks else pd.Series(pd.NA, index=tasks.index)
-    result: pd.Series = values.astype("Int64").reset_index(drop=True)
-    return result
+    return values.astype("Int64").reset_index(drop=True)
 
 
 def _span(start: pd.Series, end: pd.Series) -> pd.Series:
     """end - start, at least 0: the clocks of two hosts may disagree by more than a short span."""
-    result: pd.Series = (end - start).clip(lower=0)
-    return result
+    return (end - start).clip(lower=0)
 
 
 def _nullable(values: Ints, known: Bools) -> pd.Series:
-    result: pd.Series = pd.Series(pd.array(values, dtype="Int64")).where(pd.Series(known))
-    return result
+    return pd.Series(pd.array(values, dtype="Int64")).where(pd.Series(known))
 
 
 def _first_events(m: Model, code: Ints, size: int) -> pd.Series:
@@ -190,8 +184,7 @@ def _spent(m: Model, code: Ints, runs: pd.Series, ends: pd.Series, run: pd.Serie
     low, high, length = (times.fillna(0).to_numpy(dtype=np.int64) for times in (runs, ends, run))
     spans = m.time.states(code, len(runs))
     found = time_model.filled(spans.inside(np.arange(len(runs), dtype=np.int64), low, high), length)
-    result: pd.DataFrame = found.astype("Int64")
-    return result
+    return found.astype("Int64")
 
 
 def _paused(
@@ -316,5 +309,4 @@ def _waited_for_something(run: AnalyzedRun, tasks: pd.DataFrame, index: pd.Multi
         waited[at[at >= 0]] = True
     if "holds" in tasks:
         waited |= np.array([bool(holds) for holds in tasks["holds"]], dtype=np.bool_)
-    result: pd.Series = pd.Series(waited)
-    return result
+    return pd.Series(waited)

@@ -68,8 +68,7 @@ class PlotData:
         run, m = self._run, self._m
         rows = tasks.tasks(m, self._whole, self._code, self._index, self.start_ns, run.declared_tasks)["rows"]
         made = [(r["stage"], r["name"], r["start"] / 1e3, r["dur"] / 1e3, r["io"] / 1e3, "pid" not in r) for r in rows]
-        table: pd.DataFrame = pd.DataFrame(made, columns=["stage", "name", "start_s", "length_s", "io_s", "tagged"])
-        return table
+        return pd.DataFrame(made, columns=["stage", "name", "start_s", "length_s", "io_s", "tagged"])
 
     @cached_property
     def flows(self) -> pd.DataFrame:
@@ -79,5 +78,4 @@ class PlotData:
         out = np.zeros((len(names[0]), len(names[1])))
         for flow in found:
             out[flow["source"], flow["target"]] += flow["bytes"]
-        table: pd.DataFrame = pd.DataFrame(out, index=names[0], columns=names[1])
-        return table
+        return pd.DataFrame(out, index=names[0], columns=names[1])

@@ -43,5 +43,4 @@ def _read(table: str, names: list[str], source: tuple[Part, list[str]] | None) -
 
 
 def _frame(table: pa.Table) -> pd.DataFrame:
-    found: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
-    return found
+    return table.to_pandas(types_mapper=pd.ArrowDtype)

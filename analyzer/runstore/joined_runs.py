@@ -177,8 +177,7 @@ class JoinedRuns:
         self._forget()
 
     def _rows(self, table: str, columns: list[str] | None, where: ds.Expression) -> list[Row]:
-        rows: list[Row] = self.store.read(table, columns, where).to_pylist()
-        return rows
+        return self.store.read(table, columns, where).to_pylist()
 
     # ---- versions of all runs ----
 

@@ -260,8 +260,7 @@ class Store:
 
     def frame(self, table: str) -> pd.DataFrame:
         """A whole table as a pandas frame."""
-        found: pd.DataFrame = self.read(table).to_pandas()
-        return found
+        return self.read(table).to_pandas()
 
     def sql(self, query: str, parameters: Sequence[Any] = ()) -> pa.Table:
         """The answer of a query over the views runs, stages, tasks, processes, files, versions, edges, findings and

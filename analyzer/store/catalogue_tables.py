@@ -482,8 +482,7 @@ class _Filler:
         """Raises OSError, ValueError, RecursionError, or TraceError where it takes more memory than there is."""
         text = ownership.read_regular(source.path, ownership.JSON_LIMIT)
         memory.check_json(source.path, len(text))
-        value: object = json.loads(text)
-        return value
+        return json.loads(text)
 
     def _damaged(self, source: Source, problem: str) -> None:
         said = problem if problem.startswith(source.place) else f"{source.path}: {problem}"

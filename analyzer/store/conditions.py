@@ -214,8 +214,7 @@ class Where:
 
 def ends(frame: pd.DataFrame) -> Ints:
     """When the call of each row was over, of totals the last one (ns since the epoch)."""
-    over: Ints = frame["ts"].to_numpy() + frame["span"].fillna(frame["dur"]).to_numpy(dtype=np.int64)
-    return over
+    return frame["ts"].to_numpy() + frame["span"].fillna(frame["dur"]).to_numpy(dtype=np.int64)
 
 
 def named(wanted: Iterable[Wanted]) -> list[str | int | Glob]:
@@ -332,5 +331,4 @@ def _equal(column: pd.Series, wanted: tuple[Wanted, ...]) -> Bools:
     good = [text in plain or any(of) for text, *of in zip(categories, *fits, strict=True)]
     # Code -1 is null and selects the last entry.
     chosen = np.array([*good, "" in plain], dtype=bool)
-    keep: Bools = chosen[column.cat.codes.to_numpy()]
-    return keep
+    return chosen[column.cat.codes.to_numpy()]

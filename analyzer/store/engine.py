@@ -158,5 +158,4 @@ def _folded_dask(tasks: Sequence[Task[T]], combine: Callable[[list[T]], T]) -> T
     together = dask.delayed(combine)
     while len(layer) > 1:
         layer = [together(layer[at : at + SPLIT_EVERY]) for at in range(0, len(layer), SPLIT_EVERY)]
-    result: T = dask.compute(layer[0])[0]
-    return result
+    return dask.compute(layer[0])[0]

@@ -42,8 +42,7 @@ def joined(batches: Iterable[pa.RecordBatch], columns: Sequence[str], rows: int)
         count += batch.num_rows
     index = pd.RangeIndex(count)
     series = {name: pd.Series(part.values(count), index, copy=False) for name, part in parts.items()}
-    whole: pd.DataFrame = pd.DataFrame(series, index, copy=False)
-    return whole
+    return pd.DataFrame(series, index, copy=False)
 
 
 class _Column(Protocol):

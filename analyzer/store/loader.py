@@ -389,5 +389,4 @@ def _usage(part: Partition, reading: Reading) -> pd.DataFrame:
         column = column if "" in column.cat.categories else column.cat.add_categories([""])
         figures[name] = column.fillna("")
     table = figures.groupby(list(USAGE_KEYS), observed=True, as_index=False).agg(how)
-    usage: pd.DataFrame = table.astype({**dict.fromkeys(how, "Int64"), **dict.fromkeys(USAGE_KEYS, object)})
-    return usage
+    return table.astype({**dict.fromkeys(how, "Int64"), **dict.fromkeys(USAGE_KEYS, object)})

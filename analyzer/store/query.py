@@ -141,8 +141,7 @@ def _of_rows(
     kinds = [object if key.is_text else "Float64" if key.kind == group_keys.TIMES else "Int64" for key in keys]
     kinds += ["Float64" if a.is_fraction else "Int64" for a in aggregates]
     made = {name: pd.Series(list(values), dtype=kind) for name, values, kind in zip(names, columns, kinds, strict=True)}
-    table: pd.DataFrame = pd.DataFrame(made)
-    return table
+    return pd.DataFrame(made)
 
 
 def _rank(value: SqlValue) -> tuple[int, SqlValue]:

@@ -128,8 +128,7 @@ def _frame(rows: list[dict[str, Any]], names: list[str], values: tuple[str, ...]
         frame[name] = pd.array([_number(value) for value in frame[name]], dtype="Int64")
     whole = [name for name in ("ts", "n", "pid") if name in names]
     made: pd.DataFrame = frame.astype(dict.fromkeys(whole, "int64"))
-    result: pd.DataFrame = made.sort_values("ts", kind="stable", ignore_index=True)
-    return result
+    return made.sort_values("ts", kind="stable", ignore_index=True)
 
 
 def _number(value: object) -> int | None:
@@ -153,5 +152,4 @@ def _rates(frame: pd.DataFrame, group: list[str], names: list[str]) -> pd.DataFr
         out[name] = rate / 1e9 if name.endswith("_ns") else rate
     kept = out[before.notna().to_numpy() & (span > 0).fillna(False).to_numpy(dtype=bool)].reset_index(drop=True)
     kept["begin_ns"] = kept["begin_ns"].astype("int64")
-    result: pd.DataFrame = kept
-    return result
+    return kept

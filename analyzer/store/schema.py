@@ -192,8 +192,7 @@ def empty_batch(names: Iterable[str]) -> pa.RecordBatch:
 def frame_of(batch: pa.RecordBatch) -> pd.DataFrame:
     """A batch of events as a pandas frame with the dtypes of `Column.dtype`. The frame owns its memory."""
     series = {field.name: _series(column(field.name), batch.column(i)) for i, field in enumerate(batch.schema)}
-    frame: pd.DataFrame = pd.DataFrame(series, index=pd.RangeIndex(batch.num_rows), copy=False)
-    return frame
+    return pd.DataFrame(series, index=pd.RangeIndex(batch.num_rows), copy=False)
 
 
 def _series(spec: Column, array: pa.Array) -> pd.Series:
@@ -208,5 +207,4 @@ def _series(spec: Column, array: pa.Array) -> pd.Series:
         values = pd.arrays.IntegerArray(np.array(array.fill_null(0)), np.array(mask))
     else:
         values = np.array(array)
-    series: pd.Series = pd.Series(values, copy=False)
-    return series
+    return pd.Series(values, copy=False)

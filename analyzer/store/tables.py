@@ -89,8 +89,7 @@ def _texts(keys: Sequence[str]) -> str:
 def _with_nulls(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """`table` renumbered, with None for "" and NaN in the text columns `names`."""
     texts = {name: pd.Series([_or_none(value) for value in table[name].tolist()], dtype=object) for name in names}
-    renumbered: pd.DataFrame = table.reset_index(drop=True).assign(**texts)
-    return renumbered
+    return table.reset_index(drop=True).assign(**texts)
 
 
 def _or_none(value: Any) -> Any:
@@ -115,8 +114,7 @@ def _with_facts(table: pd.DataFrame, facts: pd.Series) -> pd.DataFrame:
     for column, name in _USAGE.items():
         numbers = [a.get(name) if isinstance(a, dict) else None for a in table["account"]]
         columns[column] = pd.array([headers.whole(n) for n in numbers], dtype="Int64")
-    result: pd.DataFrame = table.assign(**columns)
-    return result
+    return table.assign(**columns)
 
 
 class Tables:
@@ -143,8 +141,7 @@ class Tables:
             else pd.Series(list(column), dtype=object)
             for name, column in zip(names, columns, strict=True)
         }
-        table: pd.DataFrame = pd.DataFrame(data)
-        return table
+        return pd.DataFrame(data)
 
     @cached_property
     def has_regions(self) -> bool:
@@ -185,8 +182,7 @@ class Tables:
         more = ["signal", *(name for name in ledger.COLUMNS if name.startswith(("kernel", "captured")))]
         more += ["ahead", "share", "cause", "cause_key", *headers.Time._fields]
         seen = self.coverage.loc[self.coverage["traced"], [*PROCESS, *more]]
-        merged: pd.DataFrame = table.merge(seen, on=PROCESS, how="left")
-        return merged
+        return table.merge(seen, on=PROCESS, how="left")
 
     @cached_property
     def coverage(self) -> pd.DataFrame:
@@ -352,8 +348,7 @@ class Tables:
     def declared_workflows(self) -> pd.DataFrame:
         """Declared workflows: workflow, manager, version, t_ns, config (JSON text)."""
         table = self._table("SELECT * FROM declared_workflows ORDER BY t, workflow, manager, config", ["t"])
-        renamed: pd.DataFrame = table.rename(columns={"t": "t_ns"})
-        return renamed
+        return table.rename(columns={"t": "t_ns"})
 
     @cached_property
     def declared_tasks(self) -> pd.DataFrame:
@@ -367,16 +362,14 @@ class Tables:
         table = self._table(query, [*times, "tries", "cores"])
         for name in ("nodes", "holds", "annotations", "submitter"):
             table[name] = pd.Series(headers.documents(table[name].tolist()), dtype=object)
-        renamed: pd.DataFrame = table.rename(columns={name: f"{name}_ns" for name in times})
-        return renamed
+        return table.rename(columns={name: f"{name}_ns" for name in times})
 
     @cached_property
     def declared_tries(self) -> pd.DataFrame:
         """Tries of declared tasks: workflow, task, try, t_launch_ns; of those that failed t_end_ns, status, error."""
         names = {"t_launch": "t_launch_ns", "t_end": "t_end_ns"}
         table = self._table("SELECT * FROM declared_tries ORDER BY workflow, task, try", ["try", *names])
-        renamed: pd.DataFrame = table.rename(columns=names)
-        return renamed
+        return table.rename(columns=names)
 
     @cached_property
     def declared_deps(self) -> pd.DataFrame:

@@ -105,8 +105,7 @@ def spread(row: Ints, start: Ints, end: Ints, amount: Floats, origin_ns: int, wi
     steps = np.zeros((rows, BINS + 1))
     np.add.at(steps, (row, low + 1), a_bin)
     np.add.at(steps, (row, high), -a_bin)
-    result: Floats = out + np.maximum(np.cumsum(steps[:, :BINS], axis=1), 0.0)
-    return result
+    return out + np.maximum(np.cumsum(steps[:, :BINS], axis=1), 0.0)
 
 
 def families(m: Model, code: Ints, index: Ints, stages: int) -> JsonObject:

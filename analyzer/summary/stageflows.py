@@ -82,5 +82,4 @@ def _left(m: Model, code: Ints) -> pd.DataFrame:
     bursts = m.bursts[pick]
     rows = pd.DataFrame({"producer": code[bursts["who"].to_numpy()], "file": bursts["file"], "bytes": bursts["bytes"]})
     sums = rows.groupby(["producer", "file"], as_index=False).agg({"bytes": "sum"})
-    result: pd.DataFrame = sums.assign(consumer=-1, exact=True)
-    return result
+    return sums.assign(consumer=-1, exact=True)

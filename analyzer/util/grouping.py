@@ -121,8 +121,7 @@ def frame(columns: Mapping[str, Array]) -> pd.DataFrame:
     strings."""
     index = pd.RangeIndex(len(next(iter(columns.values()))))
     series = {name: pd.Series(values, index, values.dtype, copy=False) for name, values in columns.items()}
-    made: pd.DataFrame = pd.DataFrame(series, index, copy=False)
-    return made
+    return pd.DataFrame(series, index, copy=False)
 
 
 def sums(code: Ints, values: Array, size: int) -> Ints:

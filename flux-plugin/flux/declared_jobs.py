@@ -265,8 +265,7 @@ def _events(job: Job, name: str) -> list[dict[str, Any]]:
 
 def _context(job: Job, name: str, last: bool = False) -> dict[str, Any]:
     found = _events(job, name)
-    context_of: dict[str, Any] = (found[-1 if last else 0]["context"] or {}) if found else {}
-    return context_of
+    return (found[-1 if last else 0]["context"] or {}) if found else {}
 
 
 def _time(job: Job, name: str) -> int | None:

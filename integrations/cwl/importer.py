@@ -81,8 +81,7 @@ def _pairs(process: Document, document: Document) -> Iterator[tuple[str, str]]:
 
 def _process(run: Any, document: Document) -> Document:
     if not isinstance(run, str):
-        found: Document = run
-        return found
+        return run
     return next((one for one in document.get("$graph", ()) if one["id"] == run), {})
 
 

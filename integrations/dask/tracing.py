@@ -57,8 +57,7 @@ def trace(
     if taken:
         raise TagError(f"tag {taken[0]!r} is set for each task: name the workflow with workflow=, stages with stage=")
     tag_strings.encode({**(tags or {}), **({} if workflow is None else {"workflow": workflow})})
-    traced: C = client.sync(_traced, client, run_dir, workflow or _program_name(), tags, stage)
-    return traced
+    return client.sync(_traced, client, run_dir, workflow or _program_name(), tags, stage)
 
 
 async def _traced(

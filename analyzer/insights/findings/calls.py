@@ -608,10 +608,9 @@ def _failed(found: Analyses) -> pd.DataFrame:
         return none
     who = rows["who"].to_numpy(dtype=np.int64)
     programs = m.who["exe"].to_numpy()[who]
-    out: pd.DataFrame = rows.assign(
+    return rows.assign(
         task=inputs.of_who[who], program=[file_classes.program(str(exe)) for exe in programs]
     ).reset_index(drop=True)
-    return out
 
 
 def _of_part(part: Part) -> pd.DataFrame:
@@ -623,15 +622,13 @@ def _of_part(part: Part) -> pd.DataFrame:
     answered = frame["name"].astype(str).str.contains("xattr", regex=False) & reason.isin(ANSWERS)
     failed = frame[reason.gt(0) & ~reason.isin(EXPECTED) & ~answered]
     if not len(failed):
-        none: pd.DataFrame = pd.DataFrame()
-        return none
+        return pd.DataFrame()
     by = [*edge_table.WHO, "name", "path", "dir", "errno"]
     rows = failed.assign(**{name: failed[name].astype(object) for name in by if name not in ("pid", "errno")})
     rows["calls"] = rows["calls"].fillna(1).clip(lower=1)
     places = zip(rows["host"].astype(str), rows["pid"], rows["path"].astype(str), strict=True)
     rows["direct"] = [place in direct for place in places]
-    sums: pd.DataFrame = rows.groupby([*by, "direct"], dropna=False, as_index=False)[["calls", "dur"]].sum()
-    return sums
+    return rows.groupby([*by, "direct"], dropna=False, as_index=False)[["calls", "dur"]].sum()
 
 
 FAILING_CALLS = Rule(

@@ -507,8 +507,7 @@ def _half_written(found: Analyses) -> pd.DataFrame:
     out: pd.DataFrame = pd.DataFrame(rows, columns=columns)
     unread = np.array([not readers for readers in out["readers"]], dtype=np.bool_)
     order = np.lexsort((-out["bytes"].to_numpy(dtype=np.int64), unread))
-    result: pd.DataFrame = out.iloc[order].reset_index(drop=True)
-    return result
+    return out.iloc[order].reset_index(drop=True)
 
 
 def _open_at_the_end(found: Analyses, pairs: pd.DataFrame) -> set[tuple[int, int]]:

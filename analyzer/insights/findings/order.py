@@ -241,10 +241,7 @@ def _read(found: Analyses) -> pd.DataFrame:
     names = outcomes.task_keys(inputs.tasks)
     rows = rows[np.array([names[task] in owners for task in rows["task"].tolist()], dtype=np.bool_)]
     sums = rows.groupby(["task", "path"], as_index=False, sort=False)["bytes"].sum()
-    result: pd.DataFrame = sums[sums["bytes"] > 0].sort_values(
-        "bytes", ascending=False, kind="stable", ignore_index=True
-    )
-    return result
+    return sums[sums["bytes"] > 0].sort_values("bytes", ascending=False, kind="stable", ignore_index=True)
 
 
 def _places(known: Collection[str]) -> tuple[str, ...]:
@@ -414,8 +411,7 @@ def _outliving(found: Analyses) -> pd.DataFrame:
                 program = file_classes.program(str(m.who["exe"].iat[actor])) or "process"
                 rows.append((task, program, after, _written_after(found, process, over)))
     out: pd.DataFrame = pd.DataFrame(rows, columns=columns)
-    result: pd.DataFrame = out.sort_values("after_ns", ascending=False, kind="stable", ignore_index=True)
-    return result
+    return out.sort_values("after_ns", ascending=False, kind="stable", ignore_index=True)
 
 
 def _written_after(found: Analyses, process: int, over: int) -> str:

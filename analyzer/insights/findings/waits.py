@@ -129,8 +129,7 @@ def _prepared(found: Analyses) -> int:
 
 def _pieces(found: Analyses) -> pd.DataFrame:
     """The pieces of the path, those with the longest gaps first."""
-    longest: pd.DataFrame = found.critical.path.sort_values("gap", ascending=False, kind="stable")
-    return longest
+    return found.critical.path.sort_values("gap", ascending=False, kind="stable")
 
 
 def _is_pause(found: Analyses) -> bool:
@@ -235,8 +234,7 @@ def _by_stage(found: Analyses) -> pd.DataFrame:
     stages = inputs.stages["stage"].to_numpy()[inputs.tasks["stage_code"].to_numpy(dtype=np.int64)[tasks]]
     rows = pd.DataFrame({"stage": stages, "io": np.maximum(io.to_numpy(dtype=np.int64) - loading[tasks], 0)})
     sums = rows.groupby("stage", as_index=False)["io"].sum()
-    result: pd.DataFrame = sums.sort_values("io", ascending=False, kind="stable", ignore_index=True)
-    return result
+    return sums.sort_values("io", ascending=False, kind="stable", ignore_index=True)
 
 
 CRITICAL_PATH_IO = Rule(

@@ -48,7 +48,7 @@ def _in_region_of_handle(run: Callable[[asyncio.Handle], Any]) -> Any:
 def _in_region_of_caller(to_thread: Callable[..., Any]) -> Any:
     @functools.wraps(to_thread)
     async def in_thread(function: Callable[..., _T], /, *args: Any, **kwargs: Any) -> _T:
-        return await to_thread(_call, function, *args, **kwargs)  # type: ignore[no-any-return]
+        return await to_thread(_call, function, *args, **kwargs)
 
     return in_thread
 

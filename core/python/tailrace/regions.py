@@ -168,7 +168,7 @@ class region:
                 finally:
                     end(begun)
 
-        return wrapper  # type: ignore[no-any-return]
+        return wrapper
 
 
 def _driven(
