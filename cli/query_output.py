@@ -126,8 +126,7 @@ def _render(table: pd.DataFrame, unit: Unit) -> None:
 
 def _shown(piece: pd.DataFrame) -> pd.DataFrame:
     """For a terminal: no name in it acts there."""
-    shown: pd.DataFrame = piece.astype(object).map(_shown_cell)
-    return shown
+    return piece.astype(object).map(_shown_cell)
 
 
 def _shown_cell(value: object) -> object:

@@ -1,8 +1,8 @@
-// check-policy, for `tailrace flux check`: says of a configuration what the jobtap plugin would say, without Flux. It is the
-// plugin's own code that judges.
+// check-policy, for `tailrace flux check`: says of a configuration what the jobtap plugin would say, without Flux. It
+// is the plugin's own code that judges.
 //
-// Standard input is an object of JSON: `table` ([tailrace]), `load` (the plugin's conf), `library`, and `jobs`, a list of
-// jobspecs. Standard output is one, too: `fault`, a sentence, or `settings` and `jobs`, a list of objects: `verdict`
+// Standard input is an object of JSON: `table` ([tailrace]), `load` (the plugin's conf), `library`, and `jobs`, a list
+// of jobspecs. Standard output is one, too: `fault`, a sentence, or `settings` and `jobs`, a list of objects: `verdict`
 // (leave, trace, reject), and `event` or `fault`.
 #include <stdio.h>
 

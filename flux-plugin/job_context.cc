@@ -34,8 +34,8 @@ bool check_event(const JobContext &job, Writer &fault) {
   return false;
 }
 
-// FLUX_JOB_ID_PATH. In an instance that a script started, the enclosing job's path is missing there, or is not enough to
-// tell two such instances apart: the event then has the instance's own path, <the job's path>/<a name>.
+// FLUX_JOB_ID_PATH. In an instance that a script started, the enclosing job's path is missing there, or is not enough
+// to tell two such instances apart: the event then has the instance's own path, <the job's path>/<a name>.
 CString full_path(const JobContext &job) {
   string_view path(job.flux_path.get()), within = text_of(member(job.event.get(), "within"));
   if (within.empty()) return CString(strdup(path.data()));
@@ -71,7 +71,8 @@ bool complete_tags(flux_shell_t *shell, JobContext &job, Writer &fault) {
   CString plain = plain_path(path);
   if (!member(tags, "task") && *plain.get()) json_object_set_new(tags, "task", json_string(plain.get()));
   if (*path) json_object_set_new(tags, "job", json_string(path));
-  // An instance is one workflow with everything in it, unless a name is given. One that a script started has the script's.
+  // An instance is one workflow with everything in it, unless a name is given. One that a script started has the
+  // script's.
   size_t outermost = strcspn(plain.get(), "/");
   bool started = member(job.event.get(), "within");
   if (!started && outermost && (plain.get()[outermost] || job.nested) && !member(tags, "workflow")) {

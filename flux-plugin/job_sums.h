@@ -14,8 +14,8 @@ struct JobSums {
   uint64_t events = 0, read_bytes = 0, written_bytes = 0, lost = 0;
 };
 
-// The trace files of this host, as far as they were written when the shell began. A run that thousands of jobs share has
-// files that are long before the last of them begins.
+// The trace files of this host, as far as they were written when the shell began. A run that thousands of jobs share
+// has files that are long before the last of them begins.
 class BlocksBefore {
  public:
   explicit BlocksBefore(const char *trace_directory);

@@ -195,7 +195,8 @@ bool check_stages(json_t *stages, Writer &fault) {
   return true;
 }
 
-// `name` without a number at its end and what separates it: sim_12, sim-12, sim.12, sim12. As it is, if nothing is left.
+// `name` without a number at its end and what separates it: sim_12, sim-12, sim.12, sim12. As it is, if nothing is
+// left.
 string_view without_number(string_view name) {
   auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   size_t n = name.size();

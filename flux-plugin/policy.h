@@ -13,7 +13,8 @@ namespace tailrace::flux {
 constexpr const char *kEventName = "tailrace.trace";
 constexpr int kEventVersion = 1;
 
-// The run directory where none is configured: of a job that requests tracing, and of one that is traced with all others.
+// The run directory where none is configured: of a job that requests tracing, and of one that is traced with all
+// others.
 constexpr const char *kRunBesideJob = "tailrace-runs/{{id.f58plain}}";
 constexpr const char *kRunOfUser = "{home}/tailrace-runs/{{id.f58plain}}";
 

@@ -264,8 +264,8 @@ bool describe_host(const char *directory, const RunDescription &d) {
   Json run(json_load_file(path.get(), 0, nullptr));
   if (knows(run.get(), host)) return true;
   Descriptor lock(open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // Some network file systems can't lock directories, and a holder may be stuck, for whom the job doesn't wait. Without the
-  // lock one of two simultaneous hosts may be lost.
+  // Some network file systems can't lock directories, and a holder may be stuck, for whom the job doesn't wait. Without
+  // the lock one of two simultaneous hosts may be lost.
   lock_within_a_second(lock.get());
   run = Json(json_load_file(path.get(), 0, nullptr));
   if (!json_is_object(run.get())) {

@@ -16,8 +16,9 @@ struct RunDescription {
 };
 
 // Creates `path` (absolute) with its folders and adds this host to its run.json. `real` gets the path with links
-// resolved. A directory that exists is taken only if it is the user's and nobody else may write there. On a fault returns false and writes a sentence: nothing can be traced into it. A run.json that can't be
-// written is only a `warning`: the trace is complete without it.
+// resolved. A directory that exists is taken only if it is the user's and nobody else may write there. On a fault
+// returns false and writes a sentence: nothing can be traced into it. A run.json that can't be written is only a
+// `warning`: the trace is complete without it.
 bool make_run_directory(const char *path, const RunDescription &description, CString &real, Writer &fault,
                         Writer &warning);
 

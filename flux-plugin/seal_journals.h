@@ -1,5 +1,5 @@
-// tailrace-seal.so: sealing for the shell plugin, as a separate module: most jobs are not traced, and loading the deflate
-// library would cost every shell 0.1 ms.
+// tailrace-seal.so: sealing for the shell plugin, as a separate module: most jobs are not traced, and loading the
+// deflate library would cost every shell 0.1 ms.
 #pragma once
 
 #include <stdint.h>
@@ -13,8 +13,8 @@ struct JournalCounts {
   uint64_t failed_events = 0;  // in them
 };
 
-// Makes the node's sealer (format/node_sealer.h), for journals in `directory` that belong to the folder `trace`, and notes
-// what is in that folder. Null: without memory.
+// Makes the node's sealer (format/node_sealer.h), for journals in `directory` that belong to the folder `trace`, and
+// notes what is in that folder. Null: without memory.
 using MakeSealer = void *(const char *directory, const char *trace);
 // Starts its thread.
 using StartSealer = void(void *sealer);

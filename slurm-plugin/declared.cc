@@ -49,8 +49,8 @@ std::string text_in(const std::string &line, const char *key) {
   return at == std::string::npos ? "" : line.substr(from, line.find('"', from) - from);
 }
 
-// The tasks of a job in this run that are no parts of another: its script, or its steps where that isn't traced. `12_*` is
-// every task of an array.
+// The tasks of a job in this run that are no parts of another: its script, or its steps where that isn't traced. `12_*`
+// is every task of an array.
 std::set<std::string> tasks_of(const std::string &job, const std::string &run_dir) {
   std::set<std::string> found;
   const bool all = launcher::ends_with(job, "_*");

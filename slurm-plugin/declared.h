@@ -13,8 +13,8 @@ bool tells_a_signal(int wait_status);
 
 class DeclaredStep {
  public:
-  // Writes that the step began at `now` (ns since the epoch): a workflow, a task and a try line. What can't be written is
-  // left out.
+  // Writes that the step began at `now` (ns since the epoch): a workflow, a task and a try line. What can't be written
+  // is left out.
   void begin(const StepFacts &facts, const std::string &run_dir, int64_t now);
   // Writes how it ended. `state`: the job's, by Slurm, or empty. A requeued job has ended a try.
   void end(int wait_status, const std::string &state, int64_t ended_ns);

@@ -1,5 +1,5 @@
-// The options of srun, sbatch and salloc. Slurm checks them where the command is typed, and calls back again on the job's
-// nodes; a step inherits those of its job, and its own replace them.
+// The options of srun, sbatch and salloc. Slurm checks them where the command is typed, and calls back again on the
+// job's nodes; a step inherits those of its job, and its own replace them.
 #pragma once
 
 #include <limits.h>

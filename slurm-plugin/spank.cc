@@ -1,8 +1,8 @@
-// tailrace-spank.so, a SPANK plugin of Slurm (spank(7)): preloads the core into the tasks of a traced job with their tags,
-// and has them sealed at the step's end (docs/slurm.md).
+// tailrace-spank.so, a SPANK plugin of Slurm (spank(7)): preloads the core into the tasks of a traced job with their
+// tags, and has them sealed at the step's end (docs/slurm.md).
 //
-// Invariants: it never fails a job: every function but the options' checks returns success, and what can't be traced runs
-// untraced. In slurmstepd, which is root, it touches no file of the user's: a process with the user's rights does
+// Invariants: it never fails a job: every function but the options' checks returns success, and what can't be traced
+// runs untraced. In slurmstepd, which is root, it touches no file of the user's: a process with the user's rights does
 // (step_process.h). An untraced step costs the look at its options and nothing else.
 //
 //   srun, sbatch, salloc    slurm_spank_init        registers the options (options.h)
@@ -232,8 +232,8 @@ void set_variable(spank_t spank, const char *entry, const char *own) {
   spank_setenv(spank, name, text, 1);
 }
 
-// Of a requeued job's script its try, which Slurm tells nobody before. (The core takes ranks from variables: those of MPI
-// come before SLURM_PROCID, which is that of mpirun's daemon.)
+// Of a requeued job's script its try, which Slurm tells nobody before. (The core takes ranks from variables: those of
+// MPI come before SLURM_PROCID, which is that of mpirun's daemon.)
 template <size_t N>
 void write_try(string_view restarts, char (&out)[N]) {
   Writer tags(out, N);
@@ -241,7 +241,8 @@ void write_try(string_view restarts, char (&out)[N]) {
   tags.c_str();
 }
 
-// Before a task begins, whose node and tries nobody knows earlier: a component of a heterogeneous job counts its own nodes.
+// Before a task begins, whose node and tries nobody knows earlier: a component of a heterogeneous job counts its own
+// nodes.
 void tell_begin(string_view restarts, string_view node) {
   char line[96];
   Writer w(line, sizeof line);

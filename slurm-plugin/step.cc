@@ -1,13 +1,13 @@
-// tailrace-step: does in the user's name what a traced step needs, beside it (step_process.h). The plugin speaks to it by
-// its standard input and output (words.h).
+// tailrace-step: does in the user's name what a traced step needs, beside it (step_process.h). The plugin speaks to it
+// by its standard input and output (words.h).
 //
 //   start            makes or joins the run, declares the step, answers with the settings of its tasks
 //   B TRIES NODE NS  declares the step, on its first node
 //   E STATUS NS      seals what dead processes have left, declares the end, answers with a line for the user
 //   end of file      seals the rest, and ends; slurmstepd may have been killed
 //
-// Invariants: it has the user's rights from its first instruction on. It reads no file by a name that another user could
-// have put there: the run is checked as `tailrace run` checks it. It ends by itself when slurmstepd does.
+// Invariants: it has the user's rights from its first instruction on. It reads no file by a name that another user
+// could have put there: the run is checked as `tailrace run` checks it. It ends by itself when slurmstepd does.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>

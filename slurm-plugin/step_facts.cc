@@ -68,7 +68,8 @@ std::pair<std::string, std::string> user_entry() {
 
 void name_job(StepFacts &facts) {
   facts.tries = std::max(0, std::atoi(variable("SLURM_RESTART_COUNT").c_str()));
-  // The parts of a heterogeneous job have numbers of their own, but their tasks are one step's: they are told the first's.
+  // The parts of a heterogeneous job have numbers of their own, but their tasks are one step's: they are told the
+  // first's.
   const std::string told = variable("SLURM_JOB_ID");
   facts.id = facts.job = facts.family = told.empty() ? facts.word("job") : told;
   if (!facts.word("array").empty()) {

@@ -1,8 +1,8 @@
 // The process beside a step that does what is done in the user's name: it makes the run directory, seals, declares and
 // sums up (step.cc). slurmstepd runs as root, so that it does nothing of that itself.
 //
-// Invariants: the process has the user's rights, and no others, before it executes its program; it lives in a session of
-// its own and outlives a slurmstepd that is killed; no answer of it is waited for longer than the time given.
+// Invariants: the process has the user's rights, and no others, before it executes its program; it lives in a session
+// of its own and outlives a slurmstepd that is killed; no answer of it is waited for longer than the time given.
 //
 // It is no child of slurmstepd, since some process trackers kill that tree at a step's end, before slurm_spank_exit.
 // Rejected: to work in slurm_spank_user_init, where the real user is still root and threads of slurmstepd run; a fork

@@ -89,8 +89,7 @@ def answer(
         if by or aggs:
             raise UsageError("columns ask for events, by and aggs for totals: give one or the other")
         names = [key.label for key in (group_keys.parse(name, None) for name in names_of(columns))]
-        rows: pd.DataFrame = pd.concat(list(query.rows(run, names, sort, limit, **where)), ignore_index=True)
-        return rows
+        return pd.concat(list(query.rows(run, names, sort, limit, **where)), ignore_index=True)
     wanted = [figures.parse(text) for text in names_of(aggs or "count")]
     table = query.ordered(query.aggregate(run, names_of(by), wanted, **where), sort)
     return table if limit is None else table.head(limit)

@@ -128,8 +128,7 @@ class Aggregate:
 def _divided(above: pd.Series, below: pd.Series) -> pd.Series:
     """Null where there is nothing to divide by."""
     divisor = below.astype("Float64")
-    quotient: pd.Series = above.astype("Float64") / divisor.where(divisor > 0)
-    return quotient
+    return above.astype("Float64") / divisor.where(divisor > 0)
 
 
 COUNT = Aggregate("count", None)

@@ -182,8 +182,7 @@ def _power_below(values: Ints) -> Ints:
     """The largest power of two that is not above each value; of 0 it is 0."""
     power = np.left_shift(1, np.log2(np.maximum(values, 1)).astype(np.int64).clip(0, 62))
     power = np.where(power > values, power >> 1, power)  # log2 of a float has 53 bits
-    found: Ints = np.where(values > 0, power, 0)
-    return found
+    return np.where(values > 0, power, 0)
 
 
 def _by_histogram(frame: pd.DataFrame, key: Key) -> pd.DataFrame:
@@ -200,8 +199,7 @@ def _by_histogram(frame: pd.DataFrame, key: Key) -> pd.DataFrame:
     nothing = pd.array([None] * len(counted), dtype="Int64")
     sums = {name: nothing for name in schema.EACH & set(frame.columns) - {"ts"}}
     counted = counted.assign(**{**sums, key.slot: pd.array(least, dtype="Int64"), "lines": calls})
-    several: pd.DataFrame = pd.concat([frame[~is_totals], counted, totals.assign(lines=0)], ignore_index=True)
-    return several
+    return pd.concat([frame[~is_totals], counted, totals.assign(lines=0)], ignore_index=True)
 
 
 def _pairs(text: object) -> list[tuple[int, int]]:
@@ -240,8 +238,7 @@ def _by_pieces(frame: pd.DataFrame) -> pd.DataFrame:
         first = np.r_[True, np.diff(divided) != 0]
         pieces_of["count"] = pieces_of["count"].where(first, 0)
     whole = frame.drop(index=frame.index[sorted(set(divided))])
-    several: pd.DataFrame = pd.concat([whole, pieces_of], ignore_index=True)
-    return several
+    return pd.concat([whole, pieces_of], ignore_index=True)
 
 
 def _pieces(text: object) -> list[tuple[int, int, int, int, int]]:

@@ -102,8 +102,7 @@ def aggregate(run: CountedSource, by: Sequence[str], aggregates: Sequence[Aggreg
         if a.how == "share":  # the layers left out were in the whole
             picked[a.label] = picked[a.label] / picked[a.label].sum()
     picked.attrs.update(table.attrs, left_out=list(left_out))
-    result: pd.DataFrame = picked
-    return result
+    return picked
 
 
 def counted(
@@ -283,8 +282,7 @@ def ordered(table: pd.DataFrame, sort: str | None) -> pd.DataFrame:
     if sort is None:
         return table
     up, name = _direction(sort, list(table.columns))
-    out: pd.DataFrame = table.sort_values(name, ascending=up, kind="stable", ignore_index=True)
-    return out
+    return table.sort_values(name, ascending=up, kind="stable", ignore_index=True)
 
 
 def _direction(sort: str, names: Sequence[str]) -> tuple[bool, str]:
@@ -371,8 +369,7 @@ def _without_calls_of_ends(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows with null for what is of the call in the rows of written ends of copies."""
     ends = frame[_END].to_numpy()
     names = {name for of in schema.OF_CALL for name in (of, group_keys.SHARED + of)} & set(frame)
-    masked: pd.DataFrame = frame.assign(**{name: frame[name].astype("Int64").mask(ends) for name in names})
-    return masked
+    return frame.assign(**{name: frame[name].astype("Int64").mask(ends) for name in names})
 
 
 def _summed(values: Ints, code: Ints, groups: int) -> Ints:
@@ -399,8 +396,7 @@ def _layers(category: pd.Series) -> pd.Categorical:
     """The layer of each event, null for system calls."""
     upper = np.array([text in schema.UPPER_LAYERS for text in category.cat.categories] + [False], dtype=bool)
     codes = category.cat.codes.to_numpy()
-    layers: pd.Categorical = pd.Categorical.from_codes(np.where(upper[codes], codes, -1), category.cat.categories)
-    return layers
+    return pd.Categorical.from_codes(np.where(upper[codes], codes, -1), category.cat.categories)
 
 
 def _groups(frame: pd.DataFrame, by: Sequence[str]) -> tuple[Ints, Ints]:
@@ -452,11 +448,9 @@ def _fold(parts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """One row per group of partial rows; without `by`, one row in all."""
     names = _key_names(by)
     if parts.empty:
-        empty: pd.DataFrame = pd.DataFrame({name: pd.Series(dtype=object) for name in [*names, "count"]})
-        return empty
+        return pd.DataFrame({name: pd.Series(dtype=object) for name in [*names, "count"]})
     how = {column: figures.FOLDS[column.partition(":")[0]] for column in parts.columns if column not in names}
-    table: pd.DataFrame = parts.groupby(names, dropna=False, as_index=False).agg(how)
-    return table
+    return parts.groupby(names, dropna=False, as_index=False).agg(how)
 
 
 def _finish_gathered(table: pd.DataFrame, rows: pd.DataFrame, by: list[str], a: Aggregate) -> ExtensionArray:
@@ -465,8 +459,7 @@ def _finish_gathered(table: pd.DataFrame, rows: pd.DataFrame, by: list[str], a: 
     names = _key_names(by)
     values = figures.GATHERED[a.how](rows.groupby(names, dropna=False)["_value"]).rename("_figure").reset_index()
     figure = table[names].merge(values, on=names, how="left")["_figure"].astype("Float64")
-    column: ExtensionArray = (figure.fillna(0) if a.how == "nunique" else figure).array
-    return column
+    return (figure.fillna(0) if a.how == "nunique" else figure).array
 
 
 def _finished(table: pd.DataFrame, keys: Sequence[group_keys.Key], aggregates: Sequence[Aggregate]) -> pd.DataFrame:
@@ -481,5 +474,4 @@ def _finished(table: pd.DataFrame, keys: Sequence[group_keys.Key], aggregates: S
         whole, fraction = pd.Int64Dtype(), pd.Float64Dtype()
         for a in aggregates:
             out[a.label] = pd.array([0 if a.how in figures.ZERO else None], dtype=fraction if a.is_fraction else whole)
-    result: pd.DataFrame = pd.DataFrame(out).reset_index(drop=True)
-    return result
+    return pd.DataFrame(out).reset_index(drop=True)

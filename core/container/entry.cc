@@ -2,11 +2,11 @@
 //
 // An image may have any libc. The core would end a program of musl, and one of a glibc older than the core's, before it
 // begins: the dynamic linker finds symbols missing. This library needs none, so it loads into all of them. Where the
-// libc can have the core, it executes the program again with the core in its place; else it removes the settings, and the
-// program runs untraced.
+// libc can have the core, it executes the program again with the core in its place; else it removes the settings, and
+// the program runs untraced.
 //
-// Invariants: no function of a libc but the one that tells its version; no other library is needed. A program that can't
-// be executed again goes on as it is.
+// Invariants: no function of a libc but the one that tells its version; no other library is needed. A program that
+// can't be executed again goes on as it is.
 //
 // Rejected: $LIB in LD_PRELOAD, which musl doesn't expand, and which helps against no old glibc; to look for the libc
 // in the image, which may be a compressed file.

@@ -409,8 +409,9 @@ class KnownRun {
 void add_restart(const std::string &directory, const Describing &run, bool unless_known) {
   const Descriptor lock(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!lock.is_open()) fail_with(errno);
-  // A restart is noted in milliseconds, a compaction takes minutes: it holds the same lock, but leaves run.json as it is.
-  // Some network file systems can't lock directories. Without the lock one of two simultaneous restarts may be lost.
+  // A restart is noted in milliseconds, a compaction takes minutes: it holds the same lock, but leaves run.json as it
+  // is. Some network file systems can't lock directories. Without the lock one of two simultaneous restarts may be
+  // lost.
   lock_within_a_second(lock.get());
   const std::string path = directory + "/" + kDescription;
   struct stat status;

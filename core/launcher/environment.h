@@ -45,8 +45,8 @@ std::vector<std::pair<std::string, std::string>> chosen_settings();
 // The canonical form of `base` with the tags of `over`. Throws Fault.
 std::string merge_tags(const std::string &base, const std::string &over);
 
-// The node-local directory of the journals: TAILRACE_JOURNAL_DIR in the environment (null: this process's), or by the core
-// of this process, or the default.
+// The node-local directory of the journals: TAILRACE_JOURNAL_DIR in the environment (null: this process's), or by the
+// core of this process, or the default.
 std::string journal_directory(const Environment *environment);
 std::string default_journal_directory();
 // The directories that may have this user's journals of the run on this node; the first is used where it can be.

@@ -1,8 +1,8 @@
 // A process that is followed from outside: which files its descriptors are, and its calls as records of its journal.
 //
 // Invariants: a descriptor's file is looked up when the descriptor is first used and forgotten when it may have been
-// closed, so what a call moved is never said of another file. Calls that are recorded are those that make, name, copy and
-// close descriptors, move bytes, lock, wait, and start processes.
+// closed, so what a call moved is never said of another file. Calls that are recorded are those that make, name, copy
+// and close descriptors, move bytes, lock, wait, and start processes.
 #pragma once
 
 #include <array>

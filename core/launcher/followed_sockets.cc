@@ -1,5 +1,6 @@
-// See followed_process.h: calls on sockets, as hooks/socket.cc records them. A socket has its ends' names from the moment it
-// is connected, accepted or bound; a message with an address of its own has that in its name (format/sockets.h).
+// See followed_process.h: calls on sockets, as hooks/socket.cc records them. A socket has its ends' names from the
+// moment it is connected, accepted or bound; a message with an address of its own has that in its name
+// (format/sockets.h).
 #include <errno.h>
 #include <limits.h>
 #include <sys/uio.h>

@@ -236,8 +236,8 @@ class Follower {
     resume(tid, thread);
   }
 
-  // As the core would ask for it (spawn/injection.cc): by the path that was executed, which may be a script's, or by the
-  // file.
+  // As the core would ask for it (spawn/injection.cc): by the path that was executed, which may be a script's, or by
+  // the file.
   bool is_wanted(const Tracee &tracee, const std::string &program, const ProgramLook &look) const {
     const FollowChoice choice{place_.follows_unseen, place_.follows};
     if (!choice.is_any()) return false;

@@ -1,5 +1,5 @@
-// Follows programs that can't be preloaded from outside, by ptrace(2): stopped at each system call, recorded as a traced
-// process would record itself.
+// Follows programs that can't be preloaded from outside, by ptrace(2): stopped at each system call, recorded as a
+// traced process would record itself.
 //
 // Processes: the launcher starts one that waits for requests (format/follow_request.h). It forks a follower for each
 // program, which follows that and all it starts, but for programs that the core enters, until they end.

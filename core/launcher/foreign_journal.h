@@ -1,5 +1,6 @@
-// A journal that is kept for another process: one segment, its own where it had one before it executed the program, written as the core writes its own (format/journal.h), so that
-// the node's sealer, the launcher and `tailrace seal` seal it when that process is dead, and what was recorded outlives us.
+// A journal that is kept for another process: one segment, its own where it had one before it executed the program,
+// written as the core writes its own (format/journal.h), so that the node's sealer, the launcher and `tailrace seal`
+// seal it when that process is dead, and what was recorded outlives us.
 //
 // Invariants: a record is complete in the file before the followed process goes on. Only this process writes to it.
 #pragma once

@@ -1,4 +1,5 @@
-// What the headers of an older kernel lack: numbers of system calls, equal on all machines, and PTRACE_GET_SYSCALL_INFO.
+// What the headers of an older kernel lack: numbers of system calls, equal on all machines, and
+// PTRACE_GET_SYSCALL_INFO.
 #pragma once
 
 #include <linux/ptrace.h>

@@ -64,8 +64,8 @@ void add_to_manifest(const std::string &run_dir, const Sizes &trace_files) {
   std::set<std::string> names;
   for (const auto &[path, bytes] : trace_files) {
     const std::string name = last_part(path);
-    // A process's file has two "-" in its name, a node's none. An empty one was begun on a full disk, or by a process that
-    // was killed at it: what it would have had is in a journal.
+    // A process's file has two "-" in its name, a node's none. An empty one was begun on a full disk, or by a process
+    // that was killed at it: what it would have had is in a journal.
     if (bytes != 0 && std::count(name.begin(), name.end(), '-') == 2) names.insert(name);
   }
   if (names.empty()) return;

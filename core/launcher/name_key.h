@@ -1,8 +1,8 @@
 // The key by which a run's names are hashed (format/name_hashing.h), where TAILRACE_REDACT is `paths`: that of the
 // surrounding run, or of the file that TAILRACE_REDACT_KEY names, or a random one.
 //
-// Invariant: once chosen, the key is in TAILRACE_NAME_KEY of this process, with the settings that traced processes get. It
-// is in no file of a run.
+// Invariant: once chosen, the key is in TAILRACE_NAME_KEY of this process, with the settings that traced processes get.
+// It is in no file of a run.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The options of the commands that need no Python, in their usual spellings. None: something is wrong with them, or left
-// to the command in cli/ that has them, too.
+// The options of the commands that need no Python, in their usual spellings. None: something is wrong with them, or
+// left to the command in cli/ that has them, too.
 #pragma once
 
 #include <optional>

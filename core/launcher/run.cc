@@ -27,8 +27,8 @@
 namespace tailrace::launcher {
 namespace {
 
-// Keeps the run directory open, and tells whether it still has its name. Another one in its place may be another user's,
-// who may write to the directory above.
+// Keeps the run directory open, and tells whether it still has its name. Another one in its place may be another
+// user's, who may write to the directory above.
 class Held {
  public:
   explicit Held(const std::string &directory)

@@ -1,7 +1,7 @@
 // `tailrace run`: makes the run directory, preloads the core, waits and seals meanwhile, sums up in one line.
 //
-// Invariants: signals sent to this process reach the command; its exit code becomes ours; a fault of the tracer (missing
-// core, run directory removed) is a line on stderr and never keeps the command from running.
+// Invariants: signals sent to this process reach the command; its exit code becomes ours; a fault of the tracer
+// (missing core, run directory removed) is a line on stderr and never keeps the command from running.
 #pragma once
 
 #include <optional>

@@ -76,8 +76,8 @@ bool is_older(const std::vector<ProcessName> &processes, int64_t ns) {
   });
 }
 
-// Drops journals on this node of an earlier, killed run of the same path, whose directory was removed. Journals are found
-// by the run's path, so they would count as the new run's, which began after `began`, ns.
+// Drops journals on this node of an earlier, killed run of the same path, whose directory was removed. Journals are
+// found by the run's path, so they would count as the new run's, which began after `began`, ns.
 void drop_leftovers(const std::string &directory, int64_t began) {
   try {
     seal_journals(directory, journal_directory(nullptr));

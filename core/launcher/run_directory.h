@@ -16,7 +16,8 @@ std::string open_run_directory(const std::string &path, const Describing &run);
 std::string join_run_directory(const std::string &path, const Describing &run);
 // Whether it has a run.json or a trace folder.
 bool is_run_directory(const std::string &directory);
-// Throws Fault (kUsage) where the folder of runs that nobody named is another user's, who could replace a run at any time.
+// Throws Fault (kUsage) where the folder of runs that nobody named is another user's, who could replace a run at any
+// time.
 void check_runs_folder(const std::string &parent);
 // An unused path: <parent>/<local time>-<program>, with a number appended if needed. Throws as check_runs_folder.
 std::string default_run_directory(const std::string &program, const std::string &parent = "tailrace-runs");

@@ -226,8 +226,8 @@ void SamplerThread::add_node(std::string &out, uint64_t now_ns) {
   out += "}}\n";
 }
 
-// A container's process may have a journal here, and a pid that is another one's in our namespace. Empty while the header is
-// being written, which a later sample finds whole.
+// A container's process may have a journal here, and a pid that is another one's in our namespace. Empty while the
+// header is being written, which a later sample finds whole.
 std::optional<bool> SamplerThread::is_of_this_namespace(const std::string &journal) {
   const Descriptor fd(::open(journal.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   auto header = std::make_unique<SegmentHeader>();

@@ -1,8 +1,8 @@
-// Samples of the node and of a run's processes, taken by the launcher in a thread of its own while the command runs: memory,
-// processor time, context switches and pressure, as counter events in <run>/samples (docs/trace-format.md).
+// Samples of the node and of a run's processes, taken by the launcher in a thread of its own while the command runs:
+// memory, processor time, context switches and pressure, as counter events in <run>/samples (docs/trace-format.md).
 //
-// Invariants: a sample is one write, so a killed launcher leaves whole lines but for the last one. What can't be read is left
-// out of a line; what can't be written is missing by its number. Nothing of it reaches the command.
+// Invariants: a sample is one write, so a killed launcher leaves whole lines but for the last one. What can't be read
+// is left out of a line; what can't be written is missing by its number. Nothing of it reaches the command.
 //
 // Rejected: records in a journal, which would make the launcher a process of the run in every table; a sampler in the
 // traced processes, which would delay their calls.

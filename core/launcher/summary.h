@@ -51,8 +51,8 @@ using Sizes = std::map<std::string, uint64_t>;  // path -> bytes
 
 // The current size of each trace file.
 Sizes trace_sizes(const std::string &run_dir);
-// The same, but of a file of this node that a killed sealer left with half a block, the end of its last whole one: what is
-// written to the file from now on begins there.
+// The same, but of a file of this node that a killed sealer left with half a block, the end of its last whole one: what
+// is written to the file from now on begins there.
 Sizes whole_sizes(const std::string &run_dir);
 // Adds the blocks appended since `before`, and compares them with the kernel's accounts; with a `tag` (key=value,
 // percent-encoded) those of which a context has it. Throws Fault (kTrace) for a damaged header.

@@ -35,8 +35,8 @@ class Tracee {
 
   // The file of an open descriptor, by the kernel.
   std::optional<FileName> open_file(int fd) const;
-  // The same with the name of its ends, where it is a socket. The kernel may not have those of a connection that is still
-  // being made to `target`.
+  // The same with the name of its ends, where it is a socket. The kernel may not have those of a connection that is
+  // still being made to `target`.
   FileName with_ends(int fd, FileName socket, const SocketAddress *target) const;
   // The address of a socket in memory.
   std::optional<SocketAddress> read_address(uint64_t at, uint64_t bytes) const;

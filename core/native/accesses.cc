@@ -195,8 +195,8 @@ class EventFolder {
     last = std::max(last, call.end_ns);
   }
 
-  // Files and the names they were seen under. A call of a layer begins before the file is opened in it. After a rename or a link the file has the new name: it counts as later
-  // than the old name, which is in the same event.
+  // Files and the names they were seen under. A call of a layer begins before the file is opened in it. After a rename
+  // or a link the file has the new name: it counts as later than the old name, which is in the same event.
   void see_files(Call *call) {
     const int32_t path = code(call->row, kPath), path2 = code(call->row, kPath2);
     const int32_t file = code(call->row, kFile1), file2 = code(call->row, kFile2);

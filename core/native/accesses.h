@@ -197,8 +197,8 @@ struct EventFold {
   BurstTable edges;
 };
 
-// Throws std::length_error as fold_bursts does, std::out_of_range on a code that no text has, std::invalid_argument on a
-// text that is no list of pieces or histogram.
+// Throws std::length_error as fold_bursts does, std::out_of_range on a code that no text has, std::invalid_argument on
+// a text that is no list of pieces or histogram.
 EventFold fold_events(const Events &events, const BurstLimits &limits, size_t busy_limit);
 
 }  // namespace tailrace::native

@@ -5,9 +5,9 @@
 // `tailrace run` computes it from the headers of the blocks that it has just sealed (core/launcher/summary.cc), the
 // analyzer from its catalogue (analyzer/store/ledger.py): one figure, one cause.
 //
-// Invariants: bytes are those that the kernel counts (rchar, wchar of /proc/PID/io), so sockets' send and recv, splice and
-// the like are left out of both sides, and mappings are in neither. Only a process with an account has a share. A process
-// that was waited for and left no trace has a row, too. What libc read ahead of the program is in both sides.
+// Invariants: bytes are those that the kernel counts (rchar, wchar of /proc/PID/io), so sockets' send and recv, splice
+// and the like are left out of both sides, and mappings are in neither. Only a process with an account has a share. A
+// process that was waited for and left no trace has a row, too. What libc read ahead of the program is in both sides.
 #pragma once
 
 #include <functional>
@@ -90,8 +90,8 @@ struct AccountRow {
   ProcessorTimes time;           // by its own end, else by its waiter
 };
 
-// `waits` in the order of time. `unreadable(wait)`: what is wrong with the trace file that may have its process, in words;
-// empty: nothing is known. Traced processes first, in their order.
+// `waits` in the order of time. `unreadable(wait)`: what is wrong with the trace file that may have its process, in
+// words; empty: nothing is known. Traced processes first, in their order.
 std::vector<AccountRow> accounts(const std::vector<AccountedProcess> &processes,
                                  const std::vector<AccountedWait> &waits, const std::vector<FoundObstacle> &obstacles,
                                  const std::function<std::string(const AccountedWait &)> &unreadable);

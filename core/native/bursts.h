@@ -3,9 +3,9 @@
 //     accesses, or the bursts of partial tables --fold--> bursts, each with its byte ranges and times
 //
 // Invariants: rows of a key (actor, file, direction) join unless a pause is between them or the second one truncates
-// the file, or cuts a part out of it. Past the limit the shortest pauses are closed first, truncations last; then a burst
-// has bytes from before and after one, which makes it inexact, and hides the truncation. An access is a burst of one call,
-// so the same fold makes partial tables and combines them.
+// the file, or cuts a part out of it. Past the limit the shortest pauses are closed first, truncations last; then a
+// burst has bytes from before and after one, which makes it inexact, and hides the truncation. An access is a burst of
+// one call, so the same fold makes partial tables and combines them.
 #pragma once
 
 #include <cstdint>

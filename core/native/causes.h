@@ -16,8 +16,8 @@ const CauseRow *find_cause(std::string_view key);
 // Its words; the key itself where there is no such row.
 std::string cause_words(std::string_view key);
 
-// Why a process could make no journal, by the fact `no_journal` of its start event, an object of JSON; empty where it is
-// none.
+// Why a process could make no journal, by the fact `no_journal` of its start event, an object of JSON; empty where it
+// is none.
 std::string journal_reason(std::string_view fact);
 
 }  // namespace tailrace::native

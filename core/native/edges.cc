@@ -1,5 +1,5 @@
-// Binds the edge table and what is computed of its times: fold_events, fold_bursts, unite_intervals, time_states and bits
-// of tailrace._native.
+// Binds the edge table and what is computed of its times: fold_events, fold_bursts, unite_intervals, time_states and
+// bits of tailrace._native.
 //
 // Invariants: the interpreter's lock is released while rows are folded, so Dask's threads run in parallel. Arrays are
 // checked before, so that a table from a damaged file is an error and no read out of bounds.

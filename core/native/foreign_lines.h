@@ -1,7 +1,8 @@
 // The lines of another tracer's file, plain or gzipped.
 //
 // Invariants: memory does not go by the file: a piece is read, inflated and given line by line. A line is followed by a
-// newline and kPadBytes readable bytes (json.h). A file that inflates to more than kMostRatio times its size is refused.
+// newline and kPadBytes readable bytes (json.h). A file that inflates to more than kMostRatio times its size is
+// refused.
 #pragma once
 
 #include <cstdint>

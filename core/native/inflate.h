@@ -1,5 +1,5 @@
-// Inflates deflate streams and gzip files, deflates, and computes checksums. ISA-L where it was found, else zlib; both return
-// the same bytes, and the rest of the reader does not depend on which one it is.
+// Inflates deflate streams and gzip files, deflates, and computes checksums. ISA-L where it was found, else zlib; both
+// return the same bytes, and the rest of the reader does not depend on which one it is.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,8 @@
 // Binds the launcher (core/launcher): run directories, environments, commands, sealing, summaries.
 //
 // Invariants: paths and words of commands are str with surrogates for bytes that are no UTF-8 (os.fsencode). A Fault is
-// the error of tailrace.errors that it names, or OSError. The interpreter's lock is released while anything is waited for.
+// the error of tailrace.errors that it names, or OSError. The interpreter's lock is released while anything is waited
+// for.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>

@@ -15,7 +15,8 @@ namespace tailrace::native {
 class LineKeys {
  public:
   // `columns`: names of kColumns or "tag.<key>"; nullptr takes all of kColumns and every tag that occurs.
-  // `second`: the second file is wanted whatever the columns are. Throws std::invalid_argument on a name that is neither.
+  // `second`: the second file is wanted whatever the columns are. Throws std::invalid_argument on a name that is
+  // neither.
   LineKeys(const std::vector<std::string> *columns, size_t capacity, bool second);
 
   // What is done with the value of a key; a tag that is met for the first time may become a column.

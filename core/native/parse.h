@@ -27,9 +27,9 @@ namespace tailrace::native {
 class Parser {
  public:
   // `columns`: names of kColumns or "tag.<key>"; nullptr takes all of kColumns and every tag that occurs.
-  // `ends`: a copy from one file to another is two rows, its ends, with the column `dir` among `columns`: what was read,
-  // and after it what was written, which is no call of its own (`lines` is 0). Each has the other in path2, file2 and
-  // offset2. Throws std::invalid_argument on a name that is neither.
+  // `ends`: a copy from one file to another is two rows, its ends, with the column `dir` among `columns`: what was
+  // read, and after it what was written, which is no call of its own (`lines` is 0). Each has the other in path2, file2
+  // and offset2. Throws std::invalid_argument on a name that is neither.
   Parser(const std::vector<std::string> *columns, size_t capacity, const Mounts &mounts, bool ends);
   ~Parser();
 

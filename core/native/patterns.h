@@ -84,7 +84,8 @@ struct FunctionName {
 
 class PatternFolder {
  public:
-  // One event that moves `bytes` in `calls` calls. offset: -1 where it is unknown; block: of the file, bytes, 0 likewise.
+  // One event that moves `bytes` in `calls` calls. offset: -1 where it is unknown; block: of the file, bytes, 0
+  // likewise.
   void add(int64_t who, int64_t file, int64_t direction, int64_t offset, int64_t bytes, int64_t calls, int64_t block);
 
   // A line of totals. sizes: its histogram, "[bits,calls,...]". Throws std::invalid_argument where it is none.

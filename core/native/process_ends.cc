@@ -154,8 +154,8 @@ class Matching {
     return out;
   }
 
-  // Whether each of `images` may have gone on as one of `others`: it has no end, and the other one begins after it and has
-  // the same parent, or an unknown one.
+  // Whether each of `images` may have gone on as one of `others`: it has no end, and the other one begins after it and
+  // has the same parent, or an unknown one.
   std::vector<bool> followed(const std::vector<size_t> &images, const std::vector<size_t> &others) const {
     std::map<std::optional<int64_t>, int64_t> begin;
     int64_t last = others.empty() ? -1 : 0;

@@ -1,19 +1,19 @@
 // Matches processes with the waits that saw their ends. A wait names the child by its pid alone.
 //
-// A pid is reused, by later processes or in several pid namespaces at the same time. The waiter tells them apart: its pid
-// is the child's parent pid, and the child began during the waiter's life. So is a child's that shared the waiter's memory. A process that outlived
-// its parent was waited for by another process. As many waits as possible get a process, the likeliest one (a maximum matching for each pid of a
-// host).
+// A pid is reused, by later processes or in several pid namespaces at the same time. The waiter tells them apart: its
+// pid is the child's parent pid, and the child began during the waiter's life. So is a child's that shared the waiter's
+// memory. A process that outlived its parent was waited for by another process. As many waits as possible get a
+// process, the likeliest one (a maximum matching for each pid of a host).
 //
-// A wait's status is the exit code of the process's `exit` event, or a signal's, which may end a process right after that
-// event; or another code, by an exit that nothing saw (a sanitizer's, at the very end). In this order they are preferred,
-// and the last two only of a wait of the parent's.
+// A wait's status is the exit code of the process's `exit` event, or a signal's, which may end a process right after
+// that event; or another code, by an exit that nothing saw (a sanitizer's, at the very end). In this order they are
+// preferred, and the last two only of a wait of the parent's.
 //
-// Where there are more processes than waits, a process without an end that is followed by another process of its parent is
-// an earlier part of that one: it changed its user and went on as a program that can't continue its trace file, or was
-// followed from outside and executed one that is preloaded. The wait belongs to the last part. The first process of a pid
-// namespace has another pid there, and 0 as its parent's: it is matched with a wait without a process, whose waiter's life
-// contains it.
+// Where there are more processes than waits, a process without an end that is followed by another process of its parent
+// is an earlier part of that one: it changed its user and went on as a program that can't continue its trace file, or
+// was followed from outside and executed one that is preloaded. The wait belongs to the last part. The first process of
+// a pid namespace has another pid there, and 0 as its parent's: it is matched with a wait without a process, whose
+// waiter's life contains it.
 #pragma once
 
 #include <cstdint>

@@ -3,8 +3,8 @@
 //   thread state of the core   which region the records of this thread carry: one a thread
 //   context variable           which region this code is in: one a coroutine or task, copied by asyncio.to_thread
 //
-// Where both agree, begin() nests as in C. Where they do not, other code has run on the thread since (a coroutine that waits
-// in its region, a pool's thread), and the variable is right: the thread is moved to its region first.
+// Where both agree, begin() nests as in C. Where they do not, other code has run on the thread since (a coroutine that
+// waits in its region, a pool's thread), and the variable is right: the thread is moved to its region first.
 //
 // Rejected: context variables alone, as OpenTelemetry has them: calls are recorded by thread, and before Python 3.14
 // nothing tells of a change of context.
@@ -192,7 +192,8 @@ PyObject *begin(PyObject *, PyObject *const *args, Py_ssize_t count) {
   return reinterpret_cast<PyObject *>(self);
 }
 
-// The region of a call (region, epoch, step, keys), which ends by it, and its keys; null: nothing ends, or an error is set.
+// The region of a call (region, epoch, step, keys), which ends by it, and its keys; null: nothing ends, or an error is
+// set.
 Region *read_end(PyObject *const *args, Py_ssize_t count, Keys &keys) {
   if (tailrace_regions == nullptr || !has(count, 1) || args[0] == Py_None) return nullptr;
   if (!is_a(args[0], g_region_type) || !keys.read(args + 1, count - 1)) return nullptr;
@@ -306,7 +307,8 @@ PyObject *finish(PyObject *, PyObject *const *args, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
-// follow(value): the thread is in the region that a context's variable has, if it has one; returns what suspend() takes.
+// follow(value): the thread is in the region that a context's variable has, if it has one; returns what suspend()
+// takes.
 PyObject *follow(PyObject *module, PyObject *value) {
   if (tailrace_regions == nullptr) Py_RETURN_NONE;
   Region *code = region_of_code(value);

@@ -32,7 +32,8 @@ class Sweep {
     edges_.push_back({piece.end, piece.state, -1, piece.density});
   }
 
-  // Calls visit(start, end, densities) for each span in which any state is held, in the order of time; forgets the pieces.
+  // Calls visit(start, end, densities) for each span in which any state is held, in the order of time; forgets the
+  // pieces.
   template <typename Visit>
   void each_span(Visit visit) {
     std::stable_sort(edges_.begin(), edges_.end(), [](const Edge &a, const Edge &b) { return a.when < b.when; });

@@ -1,16 +1,18 @@
 // What groups of threads (processes, tasks, stages) spent their time on: one state at a time.
 //
 // A thread that lives is in a call of some kind or in none; in none it is on a processor, ready and waiting for one, or
-// blocked elsewhere (page faults, calls that no hook sees), in the shares that the kernel's account of it gives, or, where
-// there is no account, in a state that is not known. A group is in the first state of its processes, in this order:
+// blocked elsewhere (page faults, calls that no hook sees), in the shares that the kernel's account of it gives, or,
+// where there is no account, in a state that is not known. A group is in the first state of its processes, in this
+// order:
 //
 //     calls that move or look up data, computing, not known, ready, calls that wait, elsewhere,
 //     calls that wait for what may be in the group
 //
-// A wait on a pipe or a socket whose other ends are in the group comes after all others but the last kind, a parent's wait
-// for its children: what the group does is what is done at the other end. So is a process of its threads, but that elsewhere
-// comes last, a thread that is parked for good holds up nobody, and that a pipe or a socket is one wherever its ends are.
-// Invariants: the states of a group never hold more than the time, and where one of its threads lives all of it.
+// A wait on a pipe or a socket whose other ends are in the group comes after all others but the last kind, a parent's
+// wait for its children: what the group does is what is done at the other end. So is a process of its threads, but that
+// elsewhere comes last, a thread that is parked for good holds up nobody, and that a pipe or a socket is one wherever
+// its ends are. Invariants: the states of a group never hold more than the time, and where one of its threads lives all
+// of it.
 #pragma once
 
 #include <cstdint>
@@ -32,19 +34,19 @@ struct ThreadShares {
   double pipes_within;     // the same of pipes
 };
 
-// The kinds of calls, by number: those below `data` move or look up data, those from `pipes` on wait for what may be in the
-// group: `threads` for threads, the last one for processes.
+// The kinds of calls, by number: those below `data` move or look up data, those from `pipes` on wait for what may be in
+// the group: `threads` for threads, the last one for processes.
 struct CallKinds {
   int64_t count, data, sockets, pipes, threads;
 
   int64_t states() const { return count + 4; }
 };
 
-// Rows are groups of the states' number * group + state, in the order of the groups and, within each, of time; a weight is
-// the time spent in the state.
+// Rows are groups of the states' number * group + state, in the order of the groups and, within each, of time; a weight
+// is the time spent in the state.
 //
-// group, process: of each thread; group -1: in none. lives: by thread, calls: by thread * kinds.count + kind; both are unions in the order
-// of their groups.
+// group, process: of each thread; group -1: in none. lives: by thread, calls: by thread * kinds.count + kind; both are
+// unions in the order of their groups.
 Intervals time_states(const std::vector<int64_t> &group, const std::vector<int64_t> &process,
                       const std::vector<ThreadShares> &shares, const IntervalView &lives, const IntervalView &calls,
                       const CallKinds &kinds);

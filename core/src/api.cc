@@ -122,7 +122,8 @@ TAILRACE_API void tailrace_context_finish(tailrace_context id) {
 }
 
 // Not in tailrace.h: a scope of tailrace.context. The first two never seal, so that they can be called with the
-// interpreter's lock held: to give it up for a fraction of a microsecond, and to get it back, takes longer than a scope.
+// interpreter's lock held: to give it up for a fraction of a microsecond, and to get it back, takes longer than a
+// scope.
 
 // Like tailrace_context_enter(). The context, and in the upper half the one before; 0 as there.
 TAILRACE_API uint64_t tailrace_scope_begin(const char *tags) {

@@ -1,5 +1,5 @@
-/* Regions of a program, for C: header only, nothing to link. Where the program is not traced, each call costs one load and
- * one branch.
+/* Regions of a program, for C: header only, nothing to link. Where the program is not traced, each call costs one load
+ * and one branch.
  *
  *     #include <tailrace/region.h>
  *
@@ -10,7 +10,8 @@
  *     tailrace_region_end(&region);
  *
  * A region belongs to the thread that began it, and ends there; regions are nested. What the thread does meanwhile, and
- * the threads and programs that it starts, has the region's path as the tag `region` (docs/regions.md). C++: region.hpp. */
+ * the threads and programs that it starts, has the region's path as the tag `region` (docs/regions.md). C++:
+ * region.hpp. */
 #ifndef TAILRACE_REGION_H
 #define TAILRACE_REGION_H
 

@@ -37,8 +37,8 @@ tailrace_context tailrace_context_current(void);
 tailrace_context tailrace_context_switch(tailrace_context context);
 
 /* Ends `context` (a task is over): threads that still have it record under the process's own context from now on, never
- * as that task. Seals the calling thread's records to the run directory when they are many, or the first is a second old;
- * else they follow with a later task's, tailrace_flush or the process's end. */
+ * as that task. Seals the calling thread's records to the run directory when they are many, or the first is a second
+ * old; else they follow with a later task's, tailrace_flush or the process's end. */
 void tailrace_context_finish(tailrace_context context);
 
 /* Seals the records of the calling thread, and of threads that have ended, to the run directory now. */
@@ -48,8 +48,8 @@ void tailrace_flush(void);
  * the key and the rule in `message` (at most `size` bytes, terminated). */
 size_t tailrace_tag_error(const char *tags, char *message, size_t size);
 
-/* The run directory, and the value of a setting (core/src/format/settings.def), which are hidden from the environment of
- * a traced process. Null in an untraced process, or when there is no such setting. */
+/* The run directory, and the value of a setting (core/src/format/settings.def), which are hidden from the environment
+ * of a traced process. Null in an untraced process, or when there is no such setting. */
 const char *tailrace_run_directory(void);
 const char *tailrace_setting(const char *name);
 

@@ -14,8 +14,8 @@ int ask_kernel(clockid_t clock, timespec *out) {
   return static_cast<int>(sys::call(SYS_clock_gettime, clock, sys::pointer(out)));
 }
 
-// A function of the vDSO by its symbol table (vdso(7)); null where there is none. Its size is that of the table of hashes:
-// DT_HASH says it, DT_GNU_HASH by its last chain.
+// A function of the vDSO by its symbol table (vdso(7)); null where there is none. Its size is that of the table of
+// hashes: DT_HASH says it, DT_GNU_HASH by its last chain.
 class Vdso {
  public:
   explicit Vdso(uintptr_t image) : image_(image) {
@@ -80,8 +80,8 @@ int find_clock(clockid_t clock, timespec *out) {
   return function(clock, out);
 }
 
-// Calls `read`, which returns how long it took, until it was at once: a reading between two others in which nothing else
-// ran. After so many tries the best one counts.
+// Calls `read`, which returns how long it took, until it was at once: a reading between two others in which nothing
+// else ran. After so many tries the best one counts.
 constexpr int kTries = 16;
 template <class Read>
 void read_together(uint64_t enough, Read read) {

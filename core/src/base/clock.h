@@ -9,9 +9,11 @@
 // initial namespace, whoever reads it: every program calls find_time_namespace() or one of those that do before.
 //
 // Invariants:
-// - A segment's ticks are mapped piecewise linearly. Each block begins with the value at which the last one ended and aims
+// - A segment's ticks are mapped piecewise linearly. Each block begins with the value at which the last one ended and
+// aims
 //   at the monotonic clock's value at its own end. Times follow the kernel's clock and never run backwards.
-// - Clocks are the kernel's, asked in the vDSO: libc's functions may be those of another preloaded library (libfaketime).
+// - Clocks are the kernel's, asked in the vDSO: libc's functions may be those of another preloaded library
+// (libfaketime).
 // - Two clocks of one moment are read again where the processor was another task's in between.
 #pragma once
 

@@ -19,8 +19,8 @@ struct TableTask {
   bool is_done;
 };
 
-// All numbers are free, and none of the program's files is closed in this table at the end, which would write it out on a
-// network's file system. Linux 5.9; not under a filter, which is examined for older calls.
+// All numbers are free, and none of the program's files is closed in this table at the end, which would write it out on
+// a network's file system. Linux 5.9; not under a filter, which is examined for older calls.
 void run_with_none(void *raw) {
   auto *task = static_cast<TableTask *>(raw);
   constexpr long kCloseRange = 436, kUnshare = 1 << 1;

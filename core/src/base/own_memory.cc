@@ -45,7 +45,8 @@ struct Window {
   void *at(size_t granule) const { return reinterpret_cast<void *>(begin + granule * kGranule); }
 };
 
-// The size of the address space: a power of two, just below which the first stack ends, with the program's name at its end.
+// The size of the address space: a power of two, just below which the first stack ends, with the program's name at its
+// end.
 uintptr_t address_space() {
 #if defined(__x86_64__)
   return uintptr_t{1} << 47;  // larger ones are given only to who asks
@@ -132,8 +133,8 @@ void *map_in_window(void *wanted, size_t bytes, int flags, int fd, long &status)
   return nullptr;
 }
 
-// From granule `at` on. Where the kernel has something that is no piece, the search goes on behind it, in longer and longer
-// steps.
+// From granule `at` on. Where the kernel has something that is no piece, the search goes on behind it, in longer and
+// longer steps.
 void *place_from(size_t at, size_t bytes, int flags, int fd, long &status) {
   const Window w = window();
   const size_t count = granules_of(bytes);

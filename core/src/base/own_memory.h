@@ -1,17 +1,20 @@
-// The memory that the core maps into the program's address space: pages, and files (journals). All of it comes from here.
+// The memory that the core maps into the program's address space: pages, and files (journals). All of it comes from
+// here.
 //
-// A program may ask for any address: one that it has just unmapped (loaders, symmetric heaps), one of a list (sanitizers,
-// JITs), one that mincore(2) says is free. So the core's pieces lie in one window of addresses, where the kernel places
-// nothing by itself: just below the programs that it loads at random addresses (PIE, 2/3 of the address space). mmap grows
-// down from the top of the address space, or up from its third, and brk up from behind the program. There the window splits
-// no gap that is large, and the sanitizers' shadow memory leaves it to the program.
+// A program may ask for any address: one that it has just unmapped (loaders, symmetric heaps), one of a list
+// (sanitizers, JITs), one that mincore(2) says is free. So the core's pieces lie in one window of addresses, where the
+// kernel places nothing by itself: just below the programs that it loads at random addresses (PIE, 2/3 of the address
+// space). mmap grows down from the top of the address space, or up from its third, and brk up from behind the program.
+// There the window splits no gap that is large, and the sanitizers' shadow memory leaves it to the program.
 //
 // Invariants:
 // - The window is a range of numbers and no mapping. A reservation (PROT_NONE) would count for RLIMIT_AS, would show in
 //   mincore(2) and as a gap that is taken, and would have to be given up page by page.
-// - A piece is placed where the kernel has nothing yet (MAP_FIXED_NOREPLACE): the kernel decides, whatever the table says.
+// - A piece is placed where the kernel has nothing yet (MAP_FIXED_NOREPLACE): the kernel decides, whatever the table
+// says.
 //   So no lock is needed, and signal handlers, vfork children, forked children and a second copy of this code may map.
-// - The table says where pieces are. It is never short of one, so who would map over it finds it by next() (hooks/map.cc).
+// - The table says where pieces are. It is never short of one, so who would map over it finds it by next()
+// (hooks/map.cc).
 // - Where nothing in the window can be had (another layout of the address space, an emulator), a piece is where the
 //   kernel puts it, and the table has it too.
 //

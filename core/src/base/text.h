@@ -110,7 +110,8 @@ inline char *put_signed(char *p, int64_t v) {
   return put_decimal(p, ~static_cast<uint64_t>(v) + 1);
 }
 
-// A JSON number to 15 digits, or null where it isn't finite; at most 24 bytes. Without libc, whose functions may allocate.
+// A JSON number to 15 digits, or null where it isn't finite; at most 24 bytes. Without libc, whose functions may
+// allocate.
 char *put_real(char *p, double v);
 
 // Exactly three digits, v below 1000.

@@ -68,13 +68,13 @@ void walk_blocks(int fd, uint64_t file_bytes, uint64_t offset, Use use) {
   own_memory::release(memory, sizeof(BlockWalk));
 }
 
-// Sets how far the segment is sealed to what the header of a block of its present epoch says. False: it is as far already,
-// since a later block may be in another file.
+// Sets how far the segment is sealed to what the header of a block of its present epoch says. False: it is as far
+// already, since a later block may be in another file.
 bool go_on_behind(SegmentHeader &segment, string_view header);
 
-// Of a segment whose process may have ended between writing a block of it and noting that: finds how far its present epoch is
-// in the process's own trace file, and cuts a torn end off that. Nobody may be writing to the file. False: it is no trace
-// file, and is left as it is.
+// Of a segment whose process may have ended between writing a block of it and noting that: finds how far its present
+// epoch is in the process's own trace file, and cuts a torn end off that. Nobody may be writing to the file. False: it
+// is no trace file, and is left as it is.
 bool reconcile_with_trace_file(SegmentHeader &segment);
 
 // Takes the losses that a block of the segment reports off those that the segment still has.

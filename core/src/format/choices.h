@@ -1,5 +1,5 @@
-// The values of settings that choose what is recorded: which of them are valid, and what they mean. A parser returns false
-// for a text that is no value.
+// The values of settings that choose what is recorded: which of them are valid, and what they mean. A parser returns
+// false for a text that is no value.
 #pragma once
 
 #include "base/text.h"

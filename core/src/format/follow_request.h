@@ -1,5 +1,5 @@
-// What a traced process and the launcher's followers say to each other when a program is about to be started that is to be
-// followed, by TAILRACE_UNSEEN or TAILRACE_FOLLOW (core/launcher/follower.h).
+// What a traced process and the launcher's followers say to each other when a program is about to be started that is to
+// be followed, by TAILRACE_UNSEEN or TAILRACE_FOLLOW (core/launcher/follower.h).
 //
 //   process                                    follower (a process of the launcher)
 //     connect, FollowRequest, tags ----------->
@@ -22,7 +22,8 @@ enum class FollowKind : uint32_t {
   kChild,   // the next process that the calling thread makes is
 };
 
-// What the process has recorded before it executes the program, which goes on in the same journals. start_ns 0: nothing.
+// What the process has recorded before it executes the program, which goes on in the same journals. start_ns 0:
+// nothing.
 struct EarlierImage {
   uint64_t start_ns, start_monotonic_ns;
   uint32_t segments, mine;  // how many, and the calling thread's

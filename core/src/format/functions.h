@@ -157,9 +157,9 @@ constexpr Direction told_direction(string_view name) {
   return name.find("read") != string_view::npos ? Direction::R : Direction::N;
 }
 
-// A text of the table of functions: where it begins in kFunctionTexts, with a zero behind it. A pointer would have to be
-// relocated when the library is loaded, and with it all pages of the table copied, in every process
-// (19 pages, 1 to 2 us each). DT_RELR saves none of them, and glibc before 2.36 refuses it.
+// A text of the table of functions: where it begins in kFunctionTexts, with a zero behind it. A pointer would have to
+// be relocated when the library is loaded, and with it all pages of the table copied, in every process (19 pages, 1 to
+// 2 us each). DT_RELR saves none of them, and glibc before 2.36 refuses it.
 struct TableText {
   uint16_t at, bytes;
 

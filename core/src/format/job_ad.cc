@@ -28,7 +28,8 @@ bool is_same_name(string_view a, string_view b) {
   return true;
 }
 
-// A string in quotes, with a backslash before a quote or a backslash in it; nothing where it does not end, or is longer.
+// A string in quotes, with a backslash before a quote or a backslash in it; nothing where it does not end, or is
+// longer.
 void take_string(string_view text, JobAdAttribute &out) {
   size_t used = 0;
   for (size_t i = 1; i < text.size() && used + 1 < sizeof out.value; ++i) {

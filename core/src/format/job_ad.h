@@ -15,8 +15,8 @@ struct JobAdAttribute {
   char value[256] = "";  // the text of a string, without its quotes
 };
 
-// Fills the values of `count` attributes. Returns the bytes that were read; the rest of an ad that is larger than HTCondor
-// makes them is not.
+// Fills the values of `count` attributes. Returns the bytes that were read; the rest of an ad that is larger than
+// HTCondor makes them is not.
 int64_t read_job_ad(const char *path, JobAdAttribute *attributes, size_t count);
 
 }  // namespace tailrace

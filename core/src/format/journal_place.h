@@ -1,5 +1,5 @@
-// The places where a run's journals may be on a node. The core uses the first one that it can use; the sealers look into
-// all of them.
+// The places where a run's journals may be on a node. The core uses the first one that it can use; the sealers look
+// into all of them.
 //
 //   0  TAILRACE_JOURNAL_DIR
 //   where that is the default, and it is missing, full, or another user has made our directory in it:
@@ -41,8 +41,8 @@ void remove_empty_place(string_view directory, string_view run_dir);
 // is not to be trusted.
 bool is_directory_of(const char *path, unsigned uid);
 
-// Tries to keep a journal in `chosen` as the core would. Returns 0, or -errno: -EINVAL for a relative path, -EPERM where
-// another user has made our directory.
+// Tries to keep a journal in `chosen` as the core would. Returns 0, or -errno: -EINVAL for a relative path, -EPERM
+// where another user has made our directory.
 int check_journal_directory(string_view chosen, unsigned uid);
 
 }  // namespace tailrace

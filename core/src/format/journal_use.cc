@@ -42,7 +42,8 @@ uint64_t process_start_ns(int pid) {
     uint64_t *wanted = field == 9 ? &flags : field == 20 ? &threads : field == 22 ? &ticks : nullptr;
     if (wanted && !take_decimal(rest, *wanted)) return 0;
   }
-  // With more threads, only the first has exited: by itself, or for an execve of another one, which then takes its place.
+  // With more threads, only the first has exited: by itself, or for an execve of another one, which then takes its
+  // place.
   constexpr uint64_t kExiting = 4;
   if ((state == 'Z' || (flags & kExiting)) && threads <= 1) return 0;
   return clock_ahead_ns(CLOCK_REALTIME, CLOCK_BOOTTIME) + ticks * 10000000ULL;

@@ -1,5 +1,5 @@
-// The line that comes most often: the same call on the same file with the same arguments as an earlier one, so that only
-// times and offset are others. See format/line_writer.h.
+// The line that comes most often: the same call on the same file with the same arguments as an earlier one, so that
+// only times and offset are others. See format/line_writer.h.
 //
 //   {"name":"read",...,"ts":1763600000123456,"dur":1.204,"args":{"offset":4096,"ns":789,"fhash":"...","size":...}}
 //   <------- copied -------><first digits>^^^^^ copied ^^^^^ ---- copied ---- ^^^^ copied ^^^ <------ copied ------->
@@ -7,8 +7,8 @@
 // In the stream, what is copied is a match at the distance of the last such line, and the digits that differ from that
 // one's are literals; one, two or three of them have a code in one piece.
 //
-// Invariants: the text is the one that put_fields() makes. An Earlier is left as write_like() leaves it, so that both may
-// follow on each other.
+// Invariants: the text is the one that put_fields() makes. An Earlier is left as write_like() leaves it, so that both
+// may follow on each other.
 //
 // A read takes 99 ns here, and took 148 by the general way (tests/bench/seal.cc). What was stored a moment ago in small
 // pieces can't be read in large ones without waiting for the store buffer: so parts are copied from the first line of a

@@ -1,5 +1,5 @@
-// Deflate (RFC 1951) for text whose writer knows where it repeats itself: lines that differ from an earlier one in a few
-// digits. The writer says so (repeat); only text of which it knows nothing is searched (search).
+// Deflate (RFC 1951) for text whose writer knows where it repeats itself: lines that differ from an earlier one in a
+// few digits. The writer says so (repeat); only text of which it knows nothing is searched (search).
 //
 //   text      ...,"ts":1763600000123456,"dur":1.204,"args":{"ns":789,...}}\n        an earlier line
 //             ...,"ts":1763600000124013,"dur":0.988,"args":{"ns":12,...}}\n         this one
@@ -9,8 +9,8 @@
 //   coded    kCodedTokens tokens at once by the same codes; then the next ones are kept again
 //
 // Invariants: nothing is allocated; no byte is written past the output's end, a stream that would not fit is given up
-// (finish() returns 0) and can be stored instead (store_text); distances are 1 to kMaxDistance. The stream says what the
-// calls said: that a repeated part is the same as what it repeats is the caller's promise.
+// (finish() returns 0) and can be stored instead (store_text); distances are 1 to kMaxDistance. The stream says what
+// the calls said: that a repeated part is the same as what it repeats is the caller's promise.
 //
 // No library: ISA-L's fastest level, which searches all of the text, took a quarter more time and a third more bytes
 // for reads (5 to 10% less time where each line has a new file), and each process loaded it. A read's line takes 10.3
@@ -81,8 +81,8 @@ class LineDeflate {
   // Ends the stream. Returns its size, or 0 when it did not fit.
   size_t finish();
 
-  // Each writes a line: Coder, with all of the stream's state in registers, while tokens are coded at once; Keeper while they
-  // are kept. Nothing else may be called until it is done().
+  // Each writes a line: Coder, with all of the stream's state in registers, while tokens are coded at once; Keeper
+  // while they are kept. Nothing else may be called until it is done().
   class Coder;
   class Keeper;
   bool is_coding() const { return coding_; }

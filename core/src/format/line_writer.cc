@@ -198,8 +198,8 @@ void LineWriter::write_anew(EventLine &event, Earlier &into) {
   add_text(p);
 }
 
-// A line while it is copied: what is the same as in the first line of its kind is copied at once, and the stream repeats
-// what is the same as in the last one.
+// A line while it is copied: what is the same as in the first line of its kind is copied at once, and the stream
+// repeats what is the same as in the last one.
 template <class Stream>
 struct LineWriter::Copy {
   LineWriter &w;

@@ -75,7 +75,8 @@ bool is_one_of(string_view text, const string_view (&list)[N]) {
   return false;
 }
 
-// Which sizes the words of a list have, by their first byte: most parts of paths are none of them, and need no comparison.
+// Which sizes the words of a list have, by their first byte: most parts of paths are none of them, and need no
+// comparison.
 struct Sizes {
   uint64_t of[256] = {};
 

@@ -1,10 +1,12 @@
-// Names by a keyed hash (TAILRACE_REDACT=paths): what a run has of paths, arguments, tags and names of objects and regions
-// then is "@" and 16 hex digits in the place of each part between slashes, SipHash-2-4 of the part (Aumasson and Bernstein,
-// 2012) under a key that the run does not have. Directories still group, and one name has one hash wherever it stands.
+// Names by a keyed hash (TAILRACE_REDACT=paths): what a run has of paths, arguments, tags and names of objects and
+// regions then is "@" and 16 hex digits in the place of each part between slashes, SipHash-2-4 of the part (Aumasson
+// and Bernstein, 2012) under a key that the run does not have. Directories still group, and one name has one hash
+// wherever it stands.
 //
 // Invariants: nothing here allocates or keeps a state, so that a hook may call it. The output has at most the room that
-// `out` has: the rest of a text for which it is too small becomes one part. Of a text nothing is written as it is but what
-// format/known_names.def lists, what TAILRACE_REDACT_KEEP matches, numbers of the kernel, and addresses of sockets.
+// `out` has: the rest of a text for which it is too small becomes one part. Of a text nothing is written as it is but
+// what format/known_names.def lists, what TAILRACE_REDACT_KEEP matches, numbers of the kernel, and addresses of
+// sockets.
 //
 // Names are hashed where they leave the process: in name records, contexts and the process's description, once an
 // epoch. So journals have none, and whoever seals them needs no key. Memory has the program's names, which patterns and

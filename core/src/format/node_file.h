@@ -1,16 +1,16 @@
-// The trace files that a node's sealers write: <host>.<n>.pfw.gz, with the blocks of all their processes in the order in
-// which they are sealed. A file belongs to the sealer that has its lock (flock); a full one is followed by another.
+// The trace files that a node's sealers write: <host>.<n>.pfw.gz, with the blocks of all their processes in the order
+// in which they are sealed. A file belongs to the sealer that has its lock (flock); a full one is followed by another.
 //
-// A sealer continues a file that an earlier one has left, so that thousands of launchers leave a few files. Which files these
-// are is in a list, <host>.<boot id>.files in the run's manifest/, of this kernel's sealers alone: only between processes of one kernel
-// a lock is sure to hold on every shared file system that grants one. Hosts may have equal names. The list has how much of a
-// file is whole blocks; what follows, of a sealer that was killed, is looked at and cut by who continues the file. Where
-// anything is not as expected, or there are no locks, a new file is begun.
+// A sealer continues a file that an earlier one has left, so that thousands of launchers leave a few files. Which files
+// these are is in a list, <host>.<boot id>.files in the run's manifest/, of this kernel's sealers alone: only between
+// processes of one kernel a lock is sure to hold on every shared file system that grants one. Hosts may have equal
+// names. The list has how much of a file is whole blocks; what follows, of a sealer that was killed, is looked at and
+// cut by who continues the file. Where anything is not as expected, or there are no locks, a new file is begun.
 //
 // Rejected: appending to the processes' own files, which 10,000 short tasks make 10,000 of.
 //
-// So that no record is sealed twice where a sealer dies: the place of each block is in the journal (BlockPlan) before it
-// is written. Whether it was written whole is to be seen there, and nowhere else.
+// So that no record is sealed twice where a sealer dies: the place of each block is in the journal (BlockPlan) before
+// it is written. Whether it was written whole is to be seen there, and nowhere else.
 #pragma once
 
 #include "base/sys.h"
@@ -46,18 +46,18 @@ class NodeFile {
   // To be called first, while the path leads to the run: somebody may put another directory in its place later.
   void open_directory(const char *trace_directory);
   int directory() const { return directory_; }
-  // Adds the file, and how many blocks it has, to the run's manifest, where that has changed: so it is missed when it is
-  // gone. To be called when the sealer ends; a sealer that is killed adds nothing.
+  // Adds the file, and how many blocks it has, to the run's manifest, where that has changed: so it is missed when it
+  // is gone. To be called when the sealer ends; a sealer that is killed adds nothing.
   void add_to_manifest();
   // Adds that somebody removed this host's journals.
   void note_removed_journals();
-  // Calls take(to, name, end) for each file of this node that is longer than its last sealer has said, since that one was
-  // killed or is at it. `end`: of its last whole block. A killed sealer's next one cuts off what follows.
+  // Calls take(to, name, end) for each file of this node that is longer than its last sealer has said, since that one
+  // was killed or is at it. `end`: of its last whole block. A killed sealer's next one cuts off what follows.
   void each_unfinished(void (*take)(void *, const char *name, uint64_t end), void *to);
   // In this node's files, about: those of other sealers may have grown since ours was opened.
   uint64_t bytes_in_all();
-  // Appends a block that is made of a copy of the journal `journal_fd`, which may be written to. dead: its process no longer
-  // does.
+  // Appends a block that is made of a copy of the journal `journal_fd`, which may be written to. dead: its process no
+  // longer does.
   int append(int journal_fd, bool dead, SegmentHeader &copy, string_view member, uint32_t next_slot);
 
  private:
@@ -90,8 +90,8 @@ class NodeFile {
 
 constexpr uint64_t kNodeFileBytes = 1ULL << 30;
 
-// Where the journal's plan for its present epoch was carried out, sets first_slot behind the block, whose losses are no more
-// to be reported; a torn block there is cut off if its sealer is dead.
+// Where the journal's plan for its present epoch was carried out, sets first_slot behind the block, whose losses are no
+// more to be reported; a torn block there is cut off if its sealer is dead.
 void apply_plan(SegmentHeader &segment, int trace_directory);
 
 }  // namespace tailrace

@@ -278,8 +278,8 @@ bool NodeSealer::seal_unmapped(int directory) {
   return busy;
 }
 
-// One look at the journals for which a bell has moved, and once a second at all: a killed process moves none. True: there
-// was something to seal.
+// One look at the journals for which a bell has moved, and once a second at all: a killed process moves none. True:
+// there was something to seal.
 bool NodeSealer::pass() {
   uint64_t now = monotonic_ns();
   SealerBoard board;
@@ -351,8 +351,8 @@ void NodeSealer::notice_removal() {
 }
 
 void NodeSealer::run() {
-  // Of this thread. With SCHED_IDLE or nice 19, stop() would wait up to a second on a busy node until the thread has the
-  // turn in which it finds that it is to stop.
+  // Of this thread. With SCHED_IDLE or nice 19, stop() would wait up to a second on a busy node until the thread has
+  // the turn in which it finds that it is to stop.
   setpriority(PRIO_PROCESS, 0, 10);
   prctl(PR_SET_NAME, "tailrace-seal");
   uint64_t pause_ns = kShortestPauseNs;

@@ -1,5 +1,5 @@
-// Patterns of paths, separated by colons: `*` is any text, also with a slash, `?` one byte. A pattern without a slash is of
-// the path's last name.
+// Patterns of paths, separated by colons: `*` is any text, also with a slash, `?` one byte. A pattern without a slash
+// is of the path's last name.
 #pragma once
 
 #include "base/text.h"

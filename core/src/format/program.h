@@ -32,8 +32,8 @@ extern const string_view kObstacleNames[static_cast<int>(Obstacle::kCount)];
 // What a program's file tells.
 struct ProgramLook {
   Obstacle obstacle = Obstacle::kNone;
-  // It can be preloaded, and calls the kernel without libc: linked with libc by Go (cgo). Other programs that do so (static
-  // Rust with libc loaded later, bun) don't show it in their files.
+  // It can be preloaded, and calls the kernel without libc: linked with libc by Go (cgo). Other programs that do so
+  // (static Rust with libc loaded later, bun) don't show it in their files.
   bool calls_kernel = false;
 };
 // A script counts as its interpreter. Adds the bytes read from files to `read_bytes`.

@@ -1,6 +1,6 @@
 // See format/redaction.h. What is found: NAME=VALUE, NAME: VALUE, --NAME VALUE, and the password of a URL (RFC 3986,
-// section 3.2.1), also inside a longer text (sh -c, curl -H). One word of NAME is of the tables below, and its last word
-// is not a harmless one; words are separated by -, _ or . or by capitals.
+// section 3.2.1), also inside a longer text (sh -c, curl -H). One word of NAME is of the tables below, and its last
+// word is not a harmless one; words are separated by -, _ or . or by capitals.
 #include "format/redaction.h"
 
 namespace tailrace {
@@ -145,7 +145,8 @@ bool Value::is_next_word(string_view name, size_t at, size_t i) const {
   return !is_next_option(slice(text_, i, end - i));
 }
 
-// In a shell, a word goes on behind a closing quote ("a"b); elsewhere (JSON, a function's arguments) the next value follows.
+// In a shell, a word goes on behind a closing quote ("a"b); elsewhere (JSON, a function's arguments) the next value
+// follows.
 size_t Value::end_of_quoted(size_t i, bool in_shell) const {
   size_t end = i;
   while (has(end) && (text_[end] != quote_ || (is_escaped_ && text_[end - 1] != '\\'))) {

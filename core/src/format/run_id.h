@@ -1,8 +1,9 @@
-// The id of the run that a trace file belongs to: `run_id` of the run.json beside its folder. Each block has it, so that a file
-// of another run is found to be one.
+// The id of the run that a trace file belongs to: `run_id` of the run.json beside its folder. Each block has it, so
+// that a file of another run is found to be one.
 //
-// It is read where a block is written, not handed down with the settings: so it is that of the directory that the block goes
-// to, whoever made that and whenever (a process may go on in another run), and no launcher or plugin has to know of it.
+// It is read where a block is written, not handed down with the settings: so it is that of the directory that the block
+// goes to, whoever made that and whenever (a process may go on in another run), and no launcher or plugin has to know
+// of it.
 #pragma once
 
 #include "base/text.h"

@@ -53,8 +53,8 @@ ContextEntry *Sealer::find_context(uint32_t id) {
   return nullptr;
 }
 
-// An id refers to the last context record before it: after execve the new program image starts at 1 again. Groups, whose
-// context is what its id meant so far, are written before that changes.
+// An id refers to the last context record before it: after execve the new program image starts at 1 again. Groups,
+// whose context is what its id meant so far, are written before that changes.
 void Sealer::add_context(uint32_t index) {
   uint32_t id = reinterpret_cast<HeadSlot *>(segment_.slot(index))->id;
   ContextEntry *entry = find_context(id);
@@ -325,8 +325,8 @@ void Sealer::add_event(uint32_t index) {
   summary_.add_event(f, t0, t1, size);
 }
 
-// The call in which the thread was when its process ended; empty where it was in none that is marked. The mark of a call
-// that a handler left by longjmp is older than the records that follow.
+// The call in which the thread was when its process ended; empty where it was in none that is marked. The mark of a
+// call that a handler left by longjmp is older than the records that follow.
 string_view Sealer::cut_off_call() const {
   const uint32_t fn = segment_.inside.load(std::memory_order_relaxed);
   if (!options_.last || fn == 0 || fn >= kFunctionCount) return {};

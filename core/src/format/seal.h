@@ -27,7 +27,8 @@ struct SealTotals {
   uint64_t lost[static_cast<int>(Loss::kCount)] = {};
 };
 
-// Where blocks go. append() returns 0, or -errno; `next_slot` is the first slot of the segment that is not in the block.
+// Where blocks go. append() returns 0, or -errno; `next_slot` is the first slot of the segment that is not in the
+// block.
 struct BlockTarget {
   void *self;
   int (*append)(void *self, SegmentHeader &segment, string_view member, uint32_t next_slot);
@@ -37,7 +38,8 @@ struct SealOptions {
   const BlockTarget *target = nullptr;  // null: the segment's own trace file
   bool last = false;          // no block of the segment follows: one is written for the ledger alone, where it must be
   uint64_t sealed_bytes = 0;  // of the run, beside those in the process's own trace file (format/choices.h)
-  // The calling thread's processor time up to which blocks have an account; each block's is its own until then. Null: none.
+  // The calling thread's processor time up to which blocks have an account; each block's is its own until then. Null:
+  // none.
   uint64_t *accounted_ns = nullptr;
   bool by_process = false;  // its own process seals
   // Where it becomes 1, no further block is written: -ECANCELED, and `unwritten` is not the whole number.

@@ -85,8 +85,8 @@ void Sealing::begin_account() { accounted_ns_ = processor_time_ns() - unaccounte
 
 void Sealing::end_account() { unaccounted_ns_ = processor_time_ns() - accounted_ns_; }
 
-// A copy: the program that wrote the journal, or another user, may change or cut the file at any moment, and a mapping of
-// it would show a name after it was checked, or end the sealer by SIGBUS.
+// A copy: the program that wrote the journal, or another user, may change or cut the file at any moment, and a mapping
+// of it would show a name after it was checked, or end the sealer by SIGBUS.
 bool Sealing::read_copy(int fd) {
   int64_t bytes = sys::lseek(fd, 0, SEEK_END);
   if (bytes < static_cast<int64_t>(kSegmentHeaderBytes)) return false;

@@ -42,8 +42,8 @@ char *Sealer::put_exit_args(char *p, const Slot &slot) {
   return put(put(p, ","), summary_.set_exit(slot.ret, take_members()));
 }
 
-// Whether the members that were read last are the record's. Others are those of a record that was never completed, or of one
-// that comes after the groups which it ends.
+// Whether the members that were read last are the record's. Others are those of a record that was never completed, or
+// of one that comes after the groups which it ends.
 bool Sealer::keep_members_of(const Slot &slot) const {
   return members_slot_ != UINT32_MAX && reinterpret_cast<HeadSlot *>(segment_.slot(members_slot_))->hash == slot.t0;
 }

@@ -23,7 +23,8 @@ char *Sealer::put_region_keys(char *p, const Slot &slot) {
   return put(put(put(p, ",\"keys\":\""), text), "\"");
 }
 
-// What lines of a definition under a context have in common. Null: it is too long to be kept, or the definition is lost.
+// What lines of a definition under a context have in common. Null: it is too long to be kept, or the definition is
+// lost.
 const WrittenRegion *Sealer::written_region(const Slot &slot, uint32_t mark) {
   WrittenRegion &kept = s_.regions[(slot.file ^ slot.context) % kWrittenRegions];
   if (kept.generation == s_.generation && kept.definition == slot.file && kept.context == slot.context &&

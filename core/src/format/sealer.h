@@ -1,5 +1,5 @@
-// What turns records into lines and lines into blocks, for the files that have its parts: seal.cc blocks, names, contexts
-// and calls, seal_regions.cc the application's own events, seal_totals.cc lines of totals.
+// What turns records into lines and lines into blocks, for the files that have its parts: seal.cc blocks, names,
+// contexts and calls, seal_regions.cc the application's own events, seal_totals.cc lines of totals.
 #pragma once
 
 #include "format/block_summary.h"

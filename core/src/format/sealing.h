@@ -10,8 +10,8 @@ namespace tailrace {
 
 class UnmappedJournals;
 
-// kEmpty: unused from now on. kBegun: its process ended before it had a header. kHanded: full, and its process waits for
-// it to be sealed. kEnding: its process has left it and is not dead yet. kUnmapped: it takes a second look.
+// kEmpty: unused from now on. kBegun: its process ended before it had a header. kHanded: full, and its process waits
+// for it to be sealed. kEnding: its process has left it and is not dead yet. kUnmapped: it takes a second look.
 enum class Outcome { kSealed, kAlive, kFailed, kSkipped, kEmpty, kBegun, kHanded, kEnding, kUnmapped };
 
 // What a look may cost. kQuick: only journals that were handed over or left can be more than kAlive.
@@ -29,11 +29,12 @@ class Sealing {
   void cancel_by(const std::atomic<uint32_t> *canceled) { canceled_ = canceled; }
   // False without memory.
   bool is_ready() const { return scratch_ && copy_; }
-  // Around what a thread does here: its processor time is accounted for in the blocks that are written meanwhile, and what is
-  // left over in those of the next thread.
+  // Around what a thread does here: its processor time is accounted for in the blocks that are written meanwhile, and
+  // what is left over in those of the next thread.
   void begin_account();
   void end_account();
-  // The journals of all dead processes in the directory, which must be this user's, and of those that changed their user.
+  // The journals of all dead processes in the directory, which must be this user's, and of those that changed their
+  // user.
   int seal_dead(const char *directory);
 
   // Those in a directory of this user's that has lost its path.

@@ -23,8 +23,8 @@ struct ThreadStatus {
   long filters = -1;  // that it is under; -1: not told, LONG_MAX: the query was refused
   int tracer = 0;     // the process that traces it by ptrace(2); 0: none
 };
-// Makes only system calls that the dynamic linker has made to load this library: openat, read, close. Adds the bytes read
-// to `read_bytes`.
+// Makes only system calls that the dynamic linker has made to load this library: openat, read, close. Adds the bytes
+// read to `read_bytes`.
 ThreadStatus read_thread_status(long &read_bytes);
 
 }  // namespace tailrace

@@ -1,8 +1,9 @@
 // A text in which a shell's commands may be: where words, quotes and substitutions end (POSIX.1-2024, Shell Command
-// Language, 2.2 and 2.3). It is no parser: here-documents, comments and `case` are not known, and a text that is no shell's
-// (JSON, prose with an apostrophe) is read as far as it goes.
+// Language, 2.2 and 2.3). It is no parser: here-documents, comments and `case` are not known, and a text that is no
+// shell's (JSON, prose with an apostrophe) is read as far as it goes.
 //
-// Invariants: nothing is allocated, nothing recurses, and the words of a whole text are found in time in proportion to it.
+// Invariants: nothing is allocated, nothing recurses, and the words of a whole text are found in time in proportion to
+// it.
 #pragma once
 
 #include "base/text.h"

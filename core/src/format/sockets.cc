@@ -121,8 +121,8 @@ void write_namespace(Writer &out, int fd) {
 // A kernel without sock_diag starts a program that searches for its module, so it is tried only once.
 std::atomic<bool> g_unanswered;
 
-// The inode of the unix socket at the other end, which only sock_diag(7) tells. 0 where it is unknown, and for a connection
-// that is not accepted yet: then the accepting process records it.
+// The inode of the unix socket at the other end, which only sock_diag(7) tells. 0 where it is unknown, and for a
+// connection that is not accepted yet: then the accepting process records it.
 uint32_t unix_peer(uint32_t ino) {
   struct {
     nlmsghdr head;

@@ -31,13 +31,13 @@ struct TagSet {
 // The tag of the application's regions (session/region.h): the path of the innermost one.
 constexpr string_view kRegionTag = "region";
 
-// Who wrote the tags: users may give all but kRegionTag, which those of a job and the core's own have where they were made
-// in a region. In the core's own, which TAILRACE_TAGS is parsed as, an empty value says that there is no such tag,
+// Who wrote the tags: users may give all but kRegionTag, which those of a job and the core's own have where they were
+// made in a region. In the core's own, which TAILRACE_TAGS is parsed as, an empty value says that there is no such tag,
 // whatever a manager's variables give.
 enum class TagsOf { kUser, kJob, kCore };
 
-// Parses key=value,key=value; a value may be percent-encoded more than needed. On a fault returns false, sets `fault_at`
-// to its position, and writes one sentence that names the key and the rule to `message`.
+// Parses key=value,key=value; a value may be percent-encoded more than needed. On a fault returns false, sets
+// `fault_at` to its position, and writes one sentence that names the key and the rule to `message`.
 bool parse_tags(string_view text, TagSet &out, size_t &fault_at, Writer &message, TagsOf of = TagsOf::kUser);
 
 // Writes the canonical form of `base` with the tags of `over` replaced or added: false when it breaks the size rules.

@@ -1,11 +1,13 @@
-// Totals: records of one file, direction and context become one line for each function (docs/trace-format.md, "Totals").
+// Totals: records of one file, direction and context become one line for each function (docs/trace-format.md,
+// "Totals").
 //
 //     records --add--> groups (file, direction), each a chain of its records --fold--> sums by function, and pieces
 //
 // A piece is an access burst of the edge table (core/native/bursts.h): accesses between two pauses, with the ranges of
 // the file. So the reader's fold of pieces gives what its fold of the records themselves would give.
 //
-// Invariants: a chain's records are of one thread and context, in the order of their begins. The memory is bounded by the slots of a segment and zero between two segments.
+// Invariants: a chain's records are of one thread and context, in the order of their begins. The memory is bounded by
+// the slots of a segment and zero between two segments.
 //
 // What order or identity rests on (opens, removals, locks, processes, failed calls) stays a line, and ends the lines of
 // its file. Rejected: sampling, whose sums are wrong; the times of all calls, two incompressible bytes each.

@@ -2,9 +2,9 @@
 // the program first learns that the request is over: by aio_return, aio_error, aio_suspend, aio_cancel or a waiting
 // lio_listio, or does not care: when it uses the request's memory again, executes a program, or ends.
 //
-// Invariants: a request has one result. A result is read from the request's memory, which is the program's again once the
-// request is over: where nobody asked before, it counts only if the request still is what it was. What is not known then
-// is counted (count_untaken).
+// Invariants: a request has one result. A result is read from the request's memory, which is the program's again once
+// the request is over: where nobody asked before, it counts only if the request still is what it was. What is not known
+// then is counted (count_untaken).
 #include <aio.h>
 
 #include <atomic>

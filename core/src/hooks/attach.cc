@@ -1,5 +1,5 @@
-// See hooks/attach.h. GOTCHA's interface is three functions and one struct (gotcha.h and gotcha_types.h). It is loaded at
-// run time, from this library's directory or where the dynamic linker finds it.
+// See hooks/attach.h. GOTCHA's interface is three functions and one struct (gotcha.h and gotcha_types.h). It is loaded
+// at run time, from this library's directory or where the dynamic linker finds it.
 #include "hooks/attach.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-// Hooks: changes of the environment by which a manager tells a worker that runs one task after another what the next one
-// is (format/managers.def). They are not recorded.
+// Hooks: changes of the environment by which a manager tells a worker that runs one task after another what the next
+// one is (format/managers.def). They are not recorded.
 #include <stdlib.h>
 
 #include "format/managers.h"

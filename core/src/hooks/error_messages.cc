@@ -103,17 +103,17 @@ TAILRACE_HOOK void psignal(int signal, const char *text) {
 
 namespace {
 
-// The function of another library that the calls are meant for; null where it is libc's. A function and its form with a va_list
-// are of one library: libc's own goes through neither.
+// The function of another library that the calls are meant for; null where it is libc's. A function and its form with a
+// va_list are of one library: libc's own goes through neither.
 void *others_function(Fn f, Fn other_form) {
   return is_not_libcs(f) || is_not_libcs(other_form) ? real_address(f) : nullptr;
 }
 
 }  // namespace
 
-// A hook is a gate: it keeps the registers that may have arguments, asks for another library's function, and jumps to that
-// one or to the recording function below, with registers and stack as the caller left them. What the arguments are need not
-// be known.
+// A hook is a gate: it keeps the registers that may have arguments, asks for another library's function, and jumps to
+// that one or to the recording function below, with registers and stack as the caller left them. What the arguments are
+// need not be known.
 #if defined(__x86_64__)
 #define GATE_CODE(symbol)                                                                \
   ".cfi_startproc; endbr64; pushq %rbp; .cfi_def_cfa_offset 16; .cfi_offset %rbp, -16\n" \

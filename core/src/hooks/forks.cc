@@ -1,5 +1,5 @@
-// Hooks: calls that make a process of the calling one: fork, vfork, clone. The child of fork finds out at its first event
-// that it is one (session/session.h); tasks that share this process's memory are in session/memory_sharers.h.
+// Hooks: calls that make a process of the calling one: fork, vfork, clone. The child of fork finds out at its first
+// event that it is one (session/session.h); tasks that share this process's memory are in session/memory_sharers.h.
 #include <sched.h>
 #include <stdarg.h>
 #include <unistd.h>
@@ -66,9 +66,9 @@ void record_vfork(const Call &call, long pid) {
 }  // namespace
 
 // The child of vfork runs on its parent's stack and memory and returns from the function that called vfork, so no C
-// function is possible in between. The assembly keeps the return address, and what before_vfork() returned, in registers,
-// which the kernel saves, and calls a function of ours on both sides. Not under ThreadSanitizer, whose account of a thread
-// two processes can't share.
+// function is possible in between. The assembly keeps the return address, and what before_vfork() returned, in
+// registers, which the kernel saves, and calls a function of ours on both sides. Not under ThreadSanitizer, whose
+// account of a thread two processes can't share.
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 extern "C" {
 #ifdef __SANITIZE_ADDRESS__

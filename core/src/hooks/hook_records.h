@@ -39,7 +39,8 @@ void record_flock(const Call &call, int fd, int operation, int64_t ret);
 // hooks/map.cc. At the end of the process, with which its shared writable mappings end.
 void record_remaining_maps();
 
-// hooks/aio.cc. Results of asynchronous requests that the program has not asked for; before it ends or executes a program.
+// hooks/aio.cc. Results of asynchronous requests that the program has not asked for; before it ends or executes a
+// program.
 void settle_aio();
 
 // hooks/libaio.cc. Before and after io_submit(2), with -errno as the result of a failure; and after io_getevents(2).
@@ -67,8 +68,8 @@ inline uint64_t bytes_of(const struct iovec *parts, uint64_t n, int64_t ret) {
   return sum;
 }
 
-// The offset that a copying call got by pointer, as it was before the call advanced it. A call that moved nothing may not
-// have read the pointer, so that it may be bad.
+// The offset that a copying call got by pointer, as it was before the call advanced it. A call that moved nothing may
+// not have read the pointer, so that it may be bad.
 template <class Offset>
 int64_t given_offset(const Offset *at, int64_t ret) {
   if (!at) return kHere;

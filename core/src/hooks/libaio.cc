@@ -1,5 +1,6 @@
-// Hooks: the kernel's own asynchronous requests (io_submit(2)), by libaio's functions or by number. As with those of POSIX,
-// the bytes are in the event of the result, "io_getevents"; results that the program never takes are not counted.
+// Hooks: the kernel's own asynchronous requests (io_submit(2)), by libaio's functions or by number. As with those of
+// POSIX, the bytes are in the event of the result, "io_getevents"; results that the program never takes are not
+// counted.
 //
 // Invariants:
 // - A program may free a request as soon as it is made, so what a record needs is copied before.

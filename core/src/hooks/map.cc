@@ -1,6 +1,6 @@
-// Hooks: mappings of files. Loads and stores through memory are no calls; a mapping tells which bytes of the file they can
-// have been. Mappings without a file belong to allocators and are no access to data. hooks/unrecorded_maps.cc has the other
-// calls on memory.
+// Hooks: mappings of files. Loads and stores through memory are no calls; a mapping tells which bytes of the file they
+// can have been. Mappings without a file belong to allocators and are no access to data. hooks/unrecorded_maps.cc has
+// the other calls on memory.
 #include <stdarg.h>
 #include <sys/mman.h>
 
@@ -13,8 +13,8 @@ using namespace tailrace;
 
 namespace {
 
-// The mappings of files, for munmap and msync to name their files. They are few, so a scan is enough; a mapping for which
-// the table has no room has no further events. Changed under the table lock.
+// The mappings of files, for munmap and msync to name their files. They are few, so a scan is enough; a mapping for
+// which the table has no room has no further events. Changed under the table lock.
 struct Mapping {
   std::atomic<uintptr_t> begin{0};
   uintptr_t end = 0;

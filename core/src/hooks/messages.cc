@@ -1,7 +1,7 @@
 // Hooks: calls in which libc itself writes to a stream of the program without returning the length: complaints about
-// options, entries of tables. The bytes are the kernel's account of the thread around the call (LibcCall) and what is in
-// the stream's buffer after it. And calls that read entries of tables, whose bytes are the difference of the stream's
-// positions.
+// options, entries of tables. The bytes are the kernel's account of the thread around the call (LibcCall) and what is
+// in the stream's buffer after it. And calls that read entries of tables, whose bytes are the difference of the
+// stream's positions.
 #include <argp.h>
 #include <assert.h>
 #include <execinfo.h>

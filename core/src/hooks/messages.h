@@ -30,7 +30,8 @@ class MessageCall {
   LibcCall account_;
 };
 
-// hooks/error_messages.cc. After a message that was recorded before its call: notes what it has left in stderr's buffer.
+// hooks/error_messages.cc. After a message that was recorded before its call: notes what it has left in stderr's
+// buffer.
 void resume_after_message();
 
 // Before the account of the process is taken: records what a call that did not return has written.

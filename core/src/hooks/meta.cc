@@ -1,5 +1,5 @@
-// Hooks: calls that name files. The name is made absolute. The file is looked up where the call itself does not tell its
-// identity, and before the call where the call removes it.
+// Hooks: calls that name files. The name is made absolute. The file is looked up where the call itself does not tell
+// its identity, and before the call where the call removes it.
 #include <limits.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -46,8 +46,8 @@ void record_named(const Call &call, Fn fn, int dirfd, const char *path, int64_t 
 
 namespace {
 
-// Whether libc answers, and with it the kernel: another preloaded library may tell other times (libfaketime), by which no
-// file is known again (session/birth_times.h).
+// Whether libc answers, and with it the kernel: another preloaded library may tell other times (libfaketime), by which
+// no file is known again (session/birth_times.h).
 bool is_told_by_kernel(Fn fn) {
   static std::atomic<int8_t> known[kFunctionCount];
   std::atomic<int8_t> &is = known[static_cast<size_t>(fn)];
@@ -55,8 +55,8 @@ bool is_told_by_kernel(Fn fn) {
   return is.load(std::memory_order_relaxed) > 0;
 }
 
-// What the stat family has told of the file is passed on, or null. With AT_EMPTY_PATH a null path is the same as an empty
-// one.
+// What the stat family has told of the file is passed on, or null. With AT_EMPTY_PATH a null path is the same as an
+// empty one.
 void record_stat(const Call &call, Fn fn, int dirfd, const char *path, int flags, int ret, const struct stat *told) {
   if (!call) return;
   bool readable = path && is_readable(path, ret);
@@ -103,8 +103,8 @@ class Removal {
   NamedFile file_;
 };
 
-// The file that a shared memory object is, by shm_open(3): glibc and musl take the name without its leading slashes. None for
-// a name that can't be one.
+// The file that a shared memory object is, by shm_open(3): glibc and musl take the name without its leading slashes.
+// None for a name that can't be one.
 class SharedMemoryPath {
  public:
   explicit SharedMemoryPath(const char *name) {

@@ -1,5 +1,5 @@
-// Hooks: calls that make, copy and close descriptors. Every call that can close a descriptor must be here: otherwise the
-// bytes of the next file with that number would be attributed to the old file.
+// Hooks: calls that make, copy and close descriptors. Every call that can close a descriptor must be here: otherwise
+// the bytes of the next file with that number would be attributed to the old file.
 #include <mqueue.h>
 #include <pthread.h>
 #include <pty.h>

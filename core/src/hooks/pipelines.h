@@ -7,8 +7,8 @@
 
 namespace tailrace {
 
-// If `stream` is an open stream that the hook of popen made: closes it, waits for its program, records that as `fn`, and
-// returns true with the wait status (or -1).
+// If `stream` is an open stream that the hook of popen made: closes it, waits for its program, records that as `fn`,
+// and returns true with the wait status (or -1).
 bool close_pipeline(FILE *stream, Fn fn, int &status);
 
 }  // namespace tailrace

@@ -62,8 +62,8 @@ void note_execution(const Program &program, bool is_other) {
   is_other ? note_child(sys::getpid(), static_cast<ChildKind>(how)) : set_executing(how);
 }
 
-// execve with the settings injected. In a vfork child nothing is recorded, and only the stack is written, and what after_vfork()
-// takes back.
+// execve with the settings injected. In a vfork child nothing is recorded, and only the stack is written, and what
+// after_vfork() takes back.
 template <class Exec>
 int exec_traced(Fn fn, const Executable &executable, char *const *environment, Exec &&real_call) {
   if (!is_injecting() || !reads_as_environment(environment)) return real_call(environment);
@@ -269,8 +269,8 @@ ThreadStart *take_start() {
 
 void give_back(ThreadStart *start) { start->is_taken.store(0, std::memory_order_release); }
 
-// The function called here is the one in which ThreadSanitizer begins its account of the thread. Code before it can't be
-// instrumented, so the block is not freed there.
+// The function called here is the one in which ThreadSanitizer begins its account of the thread. Code before it can't
+// be instrumented, so the block is not freed there.
 #ifdef __SANITIZE_THREAD__
 #define TAILRACE_BEFORE_SANITIZER __attribute__((no_sanitize("thread")))
 constexpr bool kGivesBack = false;

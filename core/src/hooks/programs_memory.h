@@ -1,5 +1,5 @@
-// Calls on ranges of addresses, where the core may have memory: for the program there is none (session/give_way.h says what
-// happens where it takes the addresses).
+// Calls on ranges of addresses, where the core may have memory: for the program there is none (session/give_way.h says
+// what happens where it takes the addresses).
 #pragma once
 
 #include <errno.h>
@@ -11,8 +11,8 @@
 
 namespace tailrace {
 
-// What the kernel does where nothing is mapped: munmap passes it over; mprotect, mlock and mincore end with ENOMEM; madvise
-// and msync go on, and have ENOMEM at the end.
+// What the kernel does where nothing is mapped: munmap passes it over; mprotect, mlock and mincore end with ENOMEM;
+// madvise and msync go on, and have ENOMEM at the end.
 enum class Unmapped { kPassed, kEnds, kFails };
 
 // real(address, bytes) for the parts of the range that are not ours.

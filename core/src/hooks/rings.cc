@@ -274,8 +274,8 @@ struct Met {
   int64_t result;
 };
 
-// Takes the next results of known requests, up to n. The kernel writes to the same memory, so a result that may have been
-// overwritten meanwhile is dropped.
+// Takes the next results of known requests, up to n. The kernel writes to the same memory, so a result that may have
+// been overwritten meanwhile is dropped.
 size_t next_results(Known &known, Met *out, size_t n) {
   Locked lock(g_wiped.table);
   const unsigned *tail_at = known.tail.load(std::memory_order_relaxed);

@@ -18,8 +18,8 @@ class Confinement {
   void take_effect(bool succeeded);
 
  private:
-  // kThread: strict mode and a forbidden time stamp counter concern one thread; kProcess: a filter concerns all threads, or
-  // all processes that the thread starts; kHarmless: a filter that allows the core's system calls.
+  // kThread: strict mode and a forbidden time stamp counter concern one thread; kProcess: a filter concerns all
+  // threads, or all processes that the thread starts; kHarmless: a filter that allows the core's system calls.
   enum class Extent { kNone, kThread, kProcess, kHarmless };
   // Before the call.
   explicit Confinement(Extent extent);

@@ -1,5 +1,5 @@
-// Hooks: system, popen and pclose. libc's own functions start /bin/sh with the process's environment, in which the settings
-// are hidden, so the hooks start it themselves by the rules of POSIX (system(3), popen(3)).
+// Hooks: system, popen and pclose. libc's own functions start /bin/sh with the process's environment, in which the
+// settings are hidden, so the hooks start it themselves by the rules of POSIX (system(3), popen(3)).
 #include <alloca.h>
 #include <gnu/libc-version.h>
 #include <pthread.h>
@@ -173,8 +173,8 @@ PopenMode parse_mode(const char *mode) {
   return m;
 }
 
-// POSIX: the child closes the streams of earlier popens. These descriptors are close-on-exec unless they have the number
-// of the child's end.
+// POSIX: the child closes the streams of earlier popens. These descriptors are close-on-exec unless they have the
+// number of the child's end.
 int start_pipeline(pid_t *pid, const char *command, int child_end, int child_fd) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);

@@ -41,8 +41,8 @@ struct Other {
   socklen_t bytes = 0;
 };
 
-// How much room a call has for an address. The kernel puts the address's own length there, which may be more: then it is
-// cut, and no address. 0: the pointer is bad.
+// How much room a call has for an address. The kernel puts the address's own length there, which may be more: then it
+// is cut, and no address. 0: the pointer is bad.
 socklen_t room_at(const socklen_t *length) {
   if (is_on_callers_stack(length, sizeof *length)) return *length;
   socklen_t room = 0;

@@ -280,8 +280,8 @@ long on_execveat(ARGUMENTS) {
                   fd_in(e));
 }
 
-// Calls on memory give way, and look around the core's (hooks/programs_memory.h). They are not passed to the hooks of their
-// names: an allocator's own mmap, which such a hook calls, may be who is calling here.
+// Calls on memory give way, and look around the core's (hooks/programs_memory.h). They are not passed to the hooks of
+// their names: an allocator's own mmap, which such a hook calls, may be who is calling here.
 #define AT(word) reinterpret_cast<void *>(word)
 
 long on_mmap(ARGUMENTS) {

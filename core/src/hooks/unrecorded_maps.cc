@@ -1,5 +1,5 @@
-// Hooks: calls on ranges of addresses that say nothing of files. They are not recorded: the core's memory is to be left as
-// it is, and the program is not to see it.
+// Hooks: calls on ranges of addresses that say nothing of files. They are not recorded: the core's memory is to be left
+// as it is, and the program is not to see it.
 #include <sys/mman.h>
 #include <sys/shm.h>
 

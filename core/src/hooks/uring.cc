@@ -1,6 +1,6 @@
-// Hooks: io_uring by the exported functions of liburing. The parts of that library that prepare requests and take results
-// are inlined into the program. The exported functions are enough: every submission calls one, requests are in the ring
-// until then, and results stay in theirs until it has wrapped around once.
+// Hooks: io_uring by the exported functions of liburing. The parts of that library that prepare requests and take
+// results are inlined into the program. The exported functions are enough: every submission calls one, requests are in
+// the ring until then, and results stay in theirs until it has wrapped around once.
 //
 // Invariants:
 // - A ring is read only after the kernel has validated its addresses, since its layout is the library's.

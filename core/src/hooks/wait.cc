@@ -13,9 +13,9 @@ using namespace tailrace;
 
 namespace {
 
-// A child's account is read between a check that leaves the child waitable (WNOWAIT) and a call that reaps just this child.
-// If another thread reaped it in between, the check is repeated. So the account is exact, however the child ended. The
-// check blocks, is interrupted and is cancelled as the program's call would be.
+// A child's account is read between a check that leaves the child waitable (WNOWAIT) and a call that reaps just this
+// child. If another thread reaped it in between, the check is repeated. So the account is exact, however the child
+// ended. The check blocks, is interrupted and is cancelled as the program's call would be.
 struct Peeked {
   pid_t pid = 0;  // 0: the program's call is made unchanged
   bool ended = false;
@@ -96,8 +96,8 @@ pid_t wait_accounted(Fn fn, pid_t pid, int *status, int options, Real &&real) {
   }
 }
 
-// As the kernel does where no child has changed. False: the pointer is bad. What the kernel writes begins with 8 bytes and
-// ends with the status.
+// As the kernel does where no child has changed. False: the pointer is bad. What the kernel writes begins with 8 bytes
+// and ends with the status.
 bool write_nothing(siginfo_t *info) {
   if (!is_on_callers_stack(info, sizeof *info)) {
     constexpr long kBytes = 8;

@@ -35,7 +35,8 @@ void give_to_pool(Range *range) {
   pool_give(range, sizeof *range);
 }
 
-// One that has ended in the thread. The list is empty while one is taken off it: a signal handler may take and give, too.
+// One that has ended in the thread. The list is empty while one is taken off it: a signal handler may take and give,
+// too.
 Range *take_spare(Thread *t) {
   auto *spare = static_cast<Range *>(__atomic_exchange_n(&t->spare_ranges, nullptr, __ATOMIC_RELAXED));
   if (!spare || !spare->next) return spare;

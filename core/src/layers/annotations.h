@@ -1,13 +1,14 @@
-// Ranges of annotation libraries as regions (TAILRACE_ANNOTATIONS, docs/regions.md): NVTX and ITT, by the interface that
-// each has for tools. A variable of the environment names a library, which the program's own copy of NVTX or ITT opens at
-// its first range; here it names this one.
+// Ranges of annotation libraries as regions (TAILRACE_ANNOTATIONS, docs/regions.md): NVTX and ITT, by the interface
+// that each has for tools. A variable of the environment names a library, which the program's own copy of NVTX or ITT
+// opens at its first range; here it names this one.
 //
 //   constructor      sets the variables that are wanted and not set: who set one himself uses another tool
 //   nvtx.cc, itt.cc  fill the tables of functions of the program's copy
 //   here             ranges: pushed and popped by thread, or started and ended by number
 //
 // Invariants:
-// - Nothing is changed unless the setting asks for it. In an untraced process this library refuses, and a range costs what
+// - Nothing is changed unless the setting asks for it. In an untraced process this library refuses, and a range costs
+// what
 //   it does without a tool.
 // - A pop or an end without its begin does nothing. A range that is never ended is an open region.
 // - The structures of both interfaces are declared from their documentation: only what is used of them, in their order.

@@ -1,5 +1,5 @@
-// An activity record of CUPTI as what an event says. The structures that are read are the oldest ones with these fields:
-// later versions have them at the same places, which is checked against some of the headers'.
+// An activity record of CUPTI as what an event says. The structures that are read are the oldest ones with these
+// fields: later versions have them at the same places, which is checked against some of the headers'.
 #pragma once
 
 #include <cupti.h>

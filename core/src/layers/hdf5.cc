@@ -1,12 +1,15 @@
-// Hooks: HDF5. The requests of a program to the datasets and attributes of a file; the bytes of the file itself are in the
-// system calls below. layers/layers.h says how the library's callers get the wrappers.
+// Hooks: HDF5. The requests of a program to the datasets and attributes of a file; the bytes of the file itself are in
+// the system calls below. layers/layers.h says how the library's callers get the wrappers.
 //
 // Invariants:
 // - The wrappers call no function of the library that fails, since the library would print the failure.
-// - They call none after a call that failed, since each function first clears the error stack, which the program may read.
-// - They call none that reads the file. H5Iget_name searches the whole file for an object that was not opened by name (but
+// - They call none after a call that failed, since each function first clears the error stack, which the program may
+// read.
+// - They call none that reads the file. H5Iget_name searches the whole file for an object that was not opened by name
+// (but
 //   by a reference, for example); the ids of such objects are noted, and have no name (layers/hdf5_ids.h).
-// - The name of an id is looked up each time: the id may belong to another object since (H5close restarts the numbering),
+// - The name of an id is looked up each time: the id may belong to another object since (H5close restarts the
+// numbering),
 //   or the object may have another name.
 #include "layers/hdf5_query.h"
 #include "layers/hdf5_selection.h"

@@ -1,5 +1,6 @@
-// What a transfer of HDF5 selects, as further args of its event: the dataset's dimensions, the kind of the selection in the
-// file, its points and blocks, whether the ranks made the transfer together, and of a long one the shape of the chunks.
+// What a transfer of HDF5 selects, as further args of its event: the dataset's dimensions, the kind of the selection in
+// the file, its points and blocks, whether the ranks made the transfer together, and of a long one the shape of the
+// chunks.
 //
 // Invariants: see layers/hdf5.cc. A function that fails for some kinds of selection is called for the others only.
 #pragma once

@@ -1,12 +1,12 @@
-// ITT (github.com/intel/ittapi): its static part, linked into the program, opens $INTEL_LIBITTNOTIFY64 at the first call
-// and hands __itt_api_init its table of functions by name, in which a collector puts its own.
+// ITT (github.com/intel/ittapi): its static part, linked into the program, opens $INTEL_LIBITTNOTIFY64 at the first
+// call and hands __itt_api_init its table of functions by name, in which a collector puts its own.
 //
 //   task, event                      a region of the thread, nested
 //   overlapped task, region, frame   a region that no thread is in, since another one may end it
 //   marker                           an instant
 //
-// The category is the domain's name. Clock domains, counters, metadata and relations are not taken: those functions stay
-// what they are without a collector.
+// The category is the domain's name. Clock domains, counters, metadata and relations are not taken: those functions
+// stay what they are without a collector.
 #include <pthread.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-// The names of the layers' files and objects (layers/layers.h). A library returns a file's name as it was opened, but by the
-// next call the working directory or the file of that name may have changed. So the file of each name is kept from the
-// time of the open.
+// The names of the layers' files and objects (layers/layers.h). A library returns a file's name as it was opened, but
+// by the next call the working directory or the file of that name may have changed. So the file of each name is kept
+// from the time of the open.
 #include "base/arena.h"
 #include "base/own_memory.h"
 #include "layers/layers.h"

@@ -144,8 +144,8 @@ Library *owner_of(unsigned layer, size_t symbol, uintptr_t address) {
   return nullptr;
 }
 
-// The library that the dynamic linker will bind the object's import to: by the required version, else the global one, else
-// the object's own. Null where these disagree or are missing: then the GOT entry is left alone.
+// The library that the dynamic linker will bind the object's import to: by the required version, else the global one,
+// else the object's own. Null where these disagree or are missing: then the GOT entry is left alone.
 Library *future_owner(const LoadedObject &object, unsigned layer, size_t symbol, const Import &import,
                       uintptr_t global) {
   string_view required = object.required_of(import.index);
@@ -255,7 +255,8 @@ void scan_from(uint32_t from, uint32_t layers) {
 
 void expect_layers() {
   if (g_session.state.load(std::memory_order_relaxed) != State::kOn) return;
-  // A library that another thread is loading is not relocated yet when this one scans it, so that thread scans it again.
+  // A library that another thread is loading is not relocated yet when this one scans it, so that thread scans it
+  // again.
   uint32_t seen = g_seen.load(std::memory_order_relaxed) + 1;
   if (!t_layers_expected || seen < t_layers_expected) t_layers_expected = seen;
   g_loads.fetch_add(1, std::memory_order_relaxed);

@@ -1,5 +1,5 @@
-// Layers: libraries above libc whose calls are recorded too, HDF5 and MPI-IO. The core does not link them, a process may
-// have several of one kind (wheels contain their own), and Python loads them with RTLD_LOCAL. So:
+// Layers: libraries above libc whose calls are recorded too, HDF5 and MPI-IO. The core does not link them, a process
+// may have several of one kind (wheels contain their own), and Python loads them with RTLD_LOCAL. So:
 //
 //   a library is loaded ─► its exports tell its kind ─► a Library with a number
 //                                                          │
@@ -7,7 +7,8 @@
 //
 // Invariants:
 // - The core exports none of these symbols: a look-up of MPI_Init succeeds only where there is an MPI.
-// - A GOT entry is changed only if it has, or will have once it is bound, the address that the library exports under that
+// - A GOT entry is changed only if it has, or will have once it is bound, the address that the library exports under
+// that
 //   name. The entry of another tool stays.
 // - The library's calls within itself are not wrapped, so a call is recorded once.
 // - A process without such a library pays only for the scan of the exports of what it loads.
@@ -64,9 +65,9 @@ inline bool layers_expected() {
 // The wrapper of a library's function; null for any other address.
 void *layer_wrapper_for(void *address);
 
-// layers/layer_names.cc. Keeps the file of that name, to be called after a library opened it, and returns it later by the
-// key alone. The key is a hash of the library's name or handle of the file.
-// `ranks`: of the communicator that opened it; 0: none.
+// layers/layer_names.cc. Keeps the file of that name, to be called after a library opened it, and returns it later by
+// the key alone. The key is a hash of the library's name or handle of the file. `ranks`: of the communicator that
+// opened it; 0: none.
 void keep_layer_file(uint64_t key, const char *path, NamedFile &out, uint32_t ranks = 0);
 bool layer_file_of(uint64_t key, NamedFile &out, uint32_t *ranks = nullptr);
 // Names an object inside a file, such as a dataset.

@@ -154,8 +154,8 @@ void look_up_locked(void *argument) {
   search.found = made;
 }
 
-// What is known of the function, after a look at its object. Null: there is no more room. On a stack of its own, since names
-// may nest deeply and a thread's may be small.
+// What is known of the function, after a look at its object. Null: there is no more room. On a stack of its own, since
+// names may nest deeply and a thread's may be small.
 __attribute__((noinline)) NativeFunction *look_up(uintptr_t address) {
   Search search{address, nullptr, 0};
   {

@@ -1,5 +1,6 @@
-// NVTX 3 (docs.nvidia.com/nvtx): its headers, compiled into the program, open $NVTX_INJECTION64_PATH at the first call and
-// hand InitializeInjectionNvtx2 a function that finds tables: of pointers to the pointers which they call from then on.
+// NVTX 3 (docs.nvidia.com/nvtx): its headers, compiled into the program, open $NVTX_INJECTION64_PATH at the first call
+// and hand InitializeInjectionNvtx2 a function that finds tables: of pointers to the pointers which they call from then
+// on.
 //
 //   range pushed and popped    a region of the thread, nested by domain
 //   range started and ended    a region that no thread is in, since another one may end it

@@ -1,5 +1,5 @@
-// Lets call stacks have Python's functions (session/python_frames.h), once the frames that are read from the interpreter's
-// memory are the same as its own functions tell.
+// Lets call stacks have Python's functions (session/python_frames.h), once the frames that are read from the
+// interpreter's memory are the same as its own functions tell.
 #pragma once
 
 namespace tailrace {

@@ -57,8 +57,8 @@ bool note_objects() {
   return count <= kMostObjects;
 }
 
-// False while another call has not finished noting them, one that a signal handler interrupted for example, and where there
-// are too many.
+// False while another call has not finished noting them, one that a signal handler interrupted for example, and where
+// there are too many.
 bool are_noted() {
   Noted noted = g_noted.load(std::memory_order_acquire);
   if (noted == Noted::kNone && g_noted.compare_exchange_strong(noted, Noted::kNow)) {

@@ -17,8 +17,8 @@ struct Module {
 void find_module_functions();
 Module find_module(uintptr_t address);
 
-// What tells the file that was mapped from another one of its name: its build ID's first 16 hex digits, else "t" and the hex
-// nanoseconds of its modification time, else nothing. `path`: terminated by a zero.
+// What tells the file that was mapped from another one of its name: its build ID's first 16 hex digits, else "t" and
+// the hex nanoseconds of its modification time, else nothing. `path`: terminated by a zero.
 void write_module_mark(Writer &out, const Module &module, const char *path, int pid);
 
 }  // namespace tailrace

@@ -220,7 +220,8 @@ class Mangled {
     return false;
   }
 
-  // Of an earlier part, which in front of the parameters only a skipped one can be, or an abbreviation of a standard name.
+  // Of an earlier part, which in front of the parameters only a skipped one can be, or an abbreviation of a standard
+  // name.
   bool substitution() {
     if (!take('S')) return false;
     for (const Abbreviation &a : kStandard) {

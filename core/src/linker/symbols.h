@@ -1,12 +1,13 @@
-// Functions of a loaded object by their addresses, from the symbol table of its file: .symtab, which has static functions,
-// too, else .dynsym. The dynamic linker's own look-up (dladdr) sees only what is exported.
+// Functions of a loaded object by their addresses, from the symbol table of its file: .symtab, which has static
+// functions, too, else .dynsym. The dynamic linker's own look-up (dladdr) sees only what is exported.
 //
 //   open()  the file is the one that was loaded ─► its functions, by address, in memory of their own
 //   find()  a name: read from the file again, if that is still the same one
 //
 // Invariants:
 // - Nothing is mapped from the file: a program that cuts it would end by SIGBUS.
-// - An object whose file is gone, another one, stripped or larger than kMostSymbols functions has no names, and no fault.
+// - An object whose file is gone, another one, stripped or larger than kMostSymbols functions has no names, and no
+// fault.
 // - No malloc, no lock.
 #pragma once
 
@@ -37,8 +38,8 @@ class ObjectSymbols {
   // `path`: of its file, kept by the caller. How many bytes were read is added to `bytes_read`.
   void open(const Module &module, const char *path, int pid, int64_t &bytes_read);
   void close();
-  // The function that begins at the address, or has it inside: null without one. Its name goes into `room`, empty where it
-  // can't be read.
+  // The function that begins at the address, or has it inside: null without one. Its name goes into `room`, empty where
+  // it can't be read.
   const FunctionSymbol *find(uintptr_t address, char (&room)[kMostSymbolBytes], string_view &name,
                              int64_t &bytes_read) const;
 

@@ -1,5 +1,5 @@
-// See linker/unwind.h. The tables: DWARF 5, 6.4 (call frame information); Linux Standard Base Core 5.0, 10.6 (.eh_frame and
-// .eh_frame_hdr).
+// See linker/unwind.h. The tables: DWARF 5, 6.4 (call frame information); Linux Standard Base Core 5.0, 10.6 (.eh_frame
+// and .eh_frame_hdr).
 #include "linker/unwind.h"
 
 namespace tailrace {
@@ -304,7 +304,8 @@ UnwindRule make_rule(Tables &memory, const Module &module, uintptr_t address) {
   Row row;
   bool covered = false;
   const bool read = read_row(memory, fde, address, covered, row);
-  // The nearest function in the table may end before the address. A frame of an unknown kind is no guess at a frame pointer.
+  // The nearest function in the table may end before the address. A frame of an unknown kind is no guess at a frame
+  // pointer.
   if (!read && !covered) return rule;
   rule.base = UnwindRule::kEnd;
   const bool is_known = row.cfa_register == kSp || row.cfa_register == kFp;

@@ -3,12 +3,12 @@
 //   address -> find_module -> .eh_frame_hdr (a sorted table) -> FDE -> where the frame's caller is: a rule
 //   rule    -> the caller's stack pointer, frame pointer and return address                    -> next frame
 //
-// An address of which .eh_frame says nothing (a program without it, code that was made at run time) is tried by its frame
-// pointer; the return address found so must lie in a loaded object, behind an instruction that calls.
+// An address of which .eh_frame says nothing (a program without it, code that was made at run time) is tried by its
+// frame pointer; the return address found so must lie in a loaded object, behind an instruction that calls.
 //
-// Invariants: no allocation, no lock, some hundred bytes of stack; memory is read by the kernel's copy, so that a damaged
-// stack ends the walk and nothing else. Rules follow the three registers that nearly all frames need (stack and frame pointer,
-// return address); another one ends the walk, as the frame of a signal handler does.
+// Invariants: no allocation, no lock, some hundred bytes of stack; memory is read by the kernel's copy, so that a
+// damaged stack ends the walk and nothing else. Rules follow the three registers that nearly all frames need (stack and
+// frame pointer, return address); another one ends the walk, as the frame of a signal handler does.
 //
 // It takes 1 us a stack. Rejected: _Unwind_Backtrace, some KiB of stack, and abort() on tables that it does not expect;
 // backtrace(3), which loads libgcc_s and allocates; libunwind, one more library with locks and a cache; frame pointers

@@ -1,5 +1,5 @@
-// The address of every hook's wrapper, for dlsym on a handle and for GOTCHA. Declared without their many types, since only
-// the addresses are used.
+// The address of every hook's wrapper, for dlsym on a handle and for GOTCHA. Declared without their many types, since
+// only the addresses are used.
 #include <stddef.h>
 
 #pragma GCC diagnostic ignored "-Wbuiltin-declaration-mismatch"

@@ -61,8 +61,8 @@ bool read_others(Others &out) {
   });
 }
 
-// The kernel adds up the process and its threads at different moments: a reading is valid when the threads moved nothing
-// meanwhile.
+// The kernel adds up the process and its threads at different moments: a reading is valid when the threads moved
+// nothing meanwhile.
 bool take_reading(Reading &out) {
   bool alone = !has_other_threads();
   out.others.count = 0;
@@ -94,7 +94,8 @@ AddedByWait::AddedByWait()
 bool AddedByWait::finish(uint64_t (&totals)[2]) {
   if (!known_ || !take_reading(g_after)) return false;
   for (int way = 0; way < 2; ++way) totals[way] = g_after.rest[way] - g_before.rest[way];
-  // The bytes of a thread that has ended meanwhile are now in `rest`; a thread that began and ended is in neither reading.
+  // The bytes of a thread that has ended meanwhile are now in `rest`; a thread that began and ended is in neither
+  // reading.
   for (int t = 0; t < g_before.others.count; ++t) {
     if (!g_after.others.find(g_before.others.threads[t].tid)) return false;
   }

@@ -1,9 +1,9 @@
-// The bytes that a child and its own reaped children read and wrote: what the kernel adds to this process's totals when the
-// child is waited for.
+// The bytes that a child and its own reaped children read and wrote: what the kernel adds to this process's totals when
+// the child is waited for.
 //
-// Root reads them from the zombie. Linux hides them from all other users, since a process without memory belongs to root
-// (task_dump_owner, fs/proc/base.c). There they are what the wait adds to this process's totals: the difference of two
-// readings, less what other threads moved meanwhile.
+// Root reads them from the zombie. Linux hides them from all other users, since a process without memory belongs to
+// root (task_dump_owner, fs/proc/base.c). There they are what the wait adds to this process's totals: the difference of
+// two readings, less what other threads moved meanwhile.
 //
 // Invariant: the figures are exact, or there are none.
 #pragma once
@@ -21,8 +21,8 @@
 
 namespace tailrace {
 
-// What one wait adds to this process's totals. One at a time in a process, and no code of the program may run meanwhile: the
-// wait in between must not block.
+// What one wait adds to this process's totals. One at a time in a process, and no code of the program may run
+// meanwhile: the wait in between must not block.
 class AddedByWait {
  public:
   AddedByWait();
@@ -40,8 +40,8 @@ class AddedByWait {
 extern std::atomic<uint32_t> g_calls_begun;
 
 // What a call adds in which libc itself starts children and waits for them, however long it takes. Excludes what other
-// waits of this process add meanwhile. Of two calls that overlap neither can tell its children's bytes from the other's,
-// so the first of them makes the process's account unknown.
+// waits of this process add meanwhile. Of two calls that overlap neither can tell its children's bytes from the
+// other's, so the first of them makes the process's account unknown.
 class AddedInCall {
  public:
   AddedInCall() : call_(g_calls_begun.fetch_add(1) + 1), threads_made_(g_threads_made.load()), known_(read(before_)) {}
@@ -88,9 +88,9 @@ struct ChildAccount {
   ProcessTime time;
   StartedChild started;  // what is known of the child
 
-  // Calls `take`, which reaps the zombie `child` if it is still there and returns whether it did. If so the child's bytes
-  // are counted. Where they are unknown this process's own account, which includes them, becomes unknown too. Those of a
-  // child that shared the memory are this process's own.
+  // Calls `take`, which reaps the zombie `child` if it is still there and returns whether it did. If so the child's
+  // bytes are counted. Where they are unknown this process's own account, which includes them, becomes unknown too.
+  // Those of a child that shared the memory are this process's own.
   template <class Take>
   void around(pid_t child, Take &&take) {
     g_waits_begun.fetch_add(1);

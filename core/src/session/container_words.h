@@ -1,4 +1,5 @@
-// What a command line of Apptainer or Singularity is about to do, and whether its configuration lets a container have binds.
+// What a command line of Apptainer or Singularity is about to do, and whether its configuration lets a container have
+// binds.
 #pragma once
 
 #include "base/text.h"

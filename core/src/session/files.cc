@@ -158,7 +158,8 @@ void copy_words(char *to, const uint64_t *from, size_t bytes) {
 size_t path_of_fd(int fd, bool unlinked, const char *given, char *path, size_t size) {
   char link[48];
   Writer w(link, sizeof link);
-  // Threads with descriptor tables of their own (clone without CLONE_FILES) would need thread-self, at 1.5 times the cost.
+  // Threads with descriptor tables of their own (clone without CLONE_FILES) would need thread-self, at 1.5 times the
+  // cost.
   w << "/proc/self/fd/";
   w.number(fd);
   long n = sys::readlink(w.c_str(), path, size);
@@ -176,8 +177,8 @@ size_t path_of_fd(int fd, bool unlinked, const char *given, char *path, size_t s
 
 constexpr string_view kQueuePrefix = "mqueue:";
 
-// A message queue is a file "/name" at the top of a file system of its own. Messages have no offset in it, and receiving
-// one removes it.
+// A message queue is a file "/name" at the top of a file system of its own. Messages have no offset in it, and
+// receiving one removes it.
 void tell_queue(int fd, NamedFile &name) {
   bool at_top = name.path_bytes > 1 && name.path[0] == '/' &&
                 slice(name.name(), 1, name.path_bytes - 1).find('/') == string_view::npos;

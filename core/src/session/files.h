@@ -120,8 +120,8 @@ OpenFile *file_of(int fd);
 // The same, without resolving.
 OpenFile *known_file_of(int fd);
 
-// To be called after the descriptor was opened. Its path as given is also the fallback where /proc does not tell. Writes
-// the file to `name`; false when it is unknown.
+// To be called after the descriptor was opened. Its path as given is also the fallback where /proc does not tell.
+// Writes the file to `name`; false when it is unknown.
 bool file_opened(int fd, const Opening &opening, NamedFile &name);
 // To be called after the socket was bound or connected, which changes its name and that of all its duplicates
 // (format/sockets.h).
@@ -132,7 +132,8 @@ bool name_message(OpenFile *socket, const struct sockaddr *other, socklen_t othe
 void file_shared(int fd);
 // newfd is now a duplicate of oldfd.
 void file_duplicated(int oldfd, int newfd);
-// Before close(2): empties the entry. take_file() writes the file, if it was known, to `out`, for the record of the close.
+// Before close(2): empties the entry. take_file() writes the file, if it was known, to `out`, for the record of the
+// close.
 void forget_file(int fd);
 bool take_file(int fd, NamedFile &out);
 void forget_files(unsigned first, unsigned last);
@@ -166,10 +167,11 @@ void each_stream(void (*visit)(OpenFile *));
 constexpr unsigned kIdentityMask = STATX_TYPE | STATX_INO | STATX_BTIME | STATX_NLINK;
 
 enum class Lookup { kNot, kFollow, kNoFollow };
-// Whether the memory at `text` can be read as a path. The kernel reads it, so that a bad pointer is an EFAULT and no crash.
+// Whether the memory at `text` can be read as a path. The kernel reads it, so that a bad pointer is an EFAULT and no
+// crash.
 bool reads_as_string(const char *text);
-// The same after a call that failed with `error`. Most errors come after the kernel has read the path and need no check: not
-// for a call with two paths, which may have failed over the other one.
+// The same after a call that failed with `error`. Most errors come after the kernel has read the path and need no
+// check: not for a call with two paths, which may have failed over the other one.
 bool reads_as_string_after(const char *text, int error);
 // The length of a path that can be read. The kernel reads PATH_MAX bytes at most: behind them there may be nothing.
 size_t path_length(const char *path);

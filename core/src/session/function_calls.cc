@@ -52,8 +52,8 @@ bool find_mapping(uintptr_t address, uintptr_t &begin, uintptr_t &end) {
   return is_found;
 }
 
-// The stack that the thread began with. The first one grows downwards, up to its limit, and over at least 128 MiB the kernel
-// places nothing below it; libc puts a thread's descriptor at the end of any other.
+// The stack that the thread began with. The first one grows downwards, up to its limit, and over at least 128 MiB the
+// kernel places nothing below it; libc puts a thread's descriptor at the end of any other.
 void find_stack(FunctionCalls &calls, uintptr_t frame) {
   constexpr uint64_t kLeast = 128ULL << 20, kMost = 64ULL << 30;
   const auto first_end = reinterpret_cast<uintptr_t>(__libc_stack_end) | 4095;
@@ -134,9 +134,9 @@ void leave_calls(FunctionCalls &calls, uintptr_t frame) {
   }
 }
 
-// An inlined function has the frame of the function around it, so several open calls may have one frame. Of these a call
-// is over, without having told of its end, if it began at this same place, which can't be open twice; if its caller is
-// another one; or, where this function isn't inlined, if it is another function's.
+// An inlined function has the frame of the function around it, so several open calls may have one frame. Of these a
+// call is over, without having told of its end, if it began at this same place, which can't be open twice; if its
+// caller is another one; or, where this function isn't inlined, if it is another function's.
 void leave_calls_of_frame(FunctionCalls &calls, const NativeFunction &function, const CallPlace &place) {
   const bool is_inlined = !function.bytes || place.pc - function.address >= function.bytes;
   uint32_t kept = calls.count;

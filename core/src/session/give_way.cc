@@ -55,8 +55,8 @@ Running g_running[kMostRunning];
 
 bool are_locks_free() { return g_wiped.sealing.is_free() && g_wiped.table.is_free() && g_wiped.functions.is_free(); }
 
-// A thread that sleeps records nothing, unless it waits for a lock of ours. One that runs, or waits for a processor, has
-// left what it was recording when it has been on one since.
+// A thread that sleeps records nothing, unless it waits for a lock of ours. One that runs, or waits for a processor,
+// has left what it was recording when it has been on one since.
 void wait_for_threads() {
   size_t count = 0;
   const bool is_known = each_other_thread([&](int tid) {

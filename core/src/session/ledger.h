@@ -33,8 +33,9 @@ struct Account {
 bool is_proc_ours();
 
 constexpr int kThisThread = -1;
-// The kernel's totals of a process, which may be a zombie child, of this one (0), or of the calling thread (kThisThread).
-// `bytes_read`: what this call itself read, which the next totals include. False where the kernel does not tell.
+// The kernel's totals of a process, which may be a zombie child, of this one (0), or of the calling thread
+// (kThisThread). `bytes_read`: what this call itself read, which the next totals include. False where the kernel does
+// not tell.
 bool read_kernel_account(int pid, uint64_t (&totals)[2], int64_t *bytes_read = nullptr);
 // The same of another thread of this process.
 bool read_thread_account(int tid, uint64_t (&totals)[2]);
@@ -49,16 +50,17 @@ void move_ledger_to(SegmentHeader *segment);
 // Counts the tracer's own bytes; in a task that only shares the memory, for its end (session/memory_sharers.h); before
 // the ledger begins, for it.
 void count_own(int64_t read, int64_t written);
-// Counts what the kernel added when a child was waited for. Null: unknown, and so this process's own account is from now
-// on.
+// Counts what the kernel added when a child was waited for. Null: unknown, and so this process's own account is from
+// now on.
 void count_reaped(const uint64_t *totals);
-// Counts the libraries loaded so far. Called before and after one is loaded, for the account of a process that is killed.
+// Counts the libraries loaded so far. Called before and after one is loaded, for the account of a process that is
+// killed.
 void count_loaded();
 // To be called before the calling thread loads a library.
 void expect_library();
-// To be called when that is over: by whatever the program calls next, and before any account is taken. Of what the thread
-// read meanwhile, the bytes that belong to no record and no loaded library are those of files that the dynamic linker
-// read and did not load.
+// To be called when that is over: by whatever the program calls next, and before any account is taken. Of what the
+// thread read meanwhile, the bytes that belong to no record and no loaded library are those of files that the dynamic
+// linker read and did not load.
 void settle_library();
 // Before execve, and kNoExecution after it failed.
 void set_executing(Execution how);
@@ -73,8 +75,8 @@ void count_ahead(int64_t bytes);
 void take_captured(Thread *t);
 
 // The bytes that the calling thread moved in a call that libc answers from files of its own by system calls without a
-// hook. Excluded are the tracer's bytes, those of libraries (`loaded`), and those that hooks recorded meanwhile, in name
-// service modules and signal handlers. Never too many.
+// hook. Excluded are the tracer's bytes, those of libraries (`loaded`), and those that hooks recorded meanwhile, in
+// name service modules and signal handlers. Never too many.
 class LibcCall {
  public:
   explicit LibcCall(Thread *t);

@@ -26,8 +26,8 @@ uint64_t offset_of_headers(const dl_phdr_info &info) {
   return UINT32_MAX;
 }
 
-// What the dynamic linker read of an object in addition to its beginning: glibc reads program headers that extend beyond
-// that twice (patchelf moves them to the end of a library).
+// What the dynamic linker read of an object in addition to its beginning: glibc reads program headers that extend
+// beyond that twice (patchelf moves them to the end of a library).
 int64_t headers_read(const dl_phdr_info &info) {
   uint64_t bytes = info.dlpi_phnum * sizeof *info.dlpi_phdr;
   return offset_of_headers(info) + bytes > kReadPerLibrary ? static_cast<int64_t>(2 * bytes) : 0;
@@ -102,8 +102,8 @@ int64_t library_bytes() {
 
 void inherit_libraries(bool by_libc) {
   if (&__libc_single_threaded && __libc_single_threaded) return;
-  // What the parent loaded since its last scan can't be told from what the child loads; and where the parent may not call
-  // dl_iterate_phdr either, the lock was perhaps never free.
+  // What the parent loaded since its last scan can't be told from what the child loads; and where the parent may not
+  // call dl_iterate_phdr either, the lock was perhaps never free.
   bool known = by_libc && linker_answers();
   g_answers.store(false, std::memory_order_relaxed);
   g_inherited.count = 0;

@@ -24,8 +24,8 @@ bool linker_answers();
 void inherit_libraries(bool by_libc);
 
 extern std::atomic<bool> g_handle_wanted;
-// After dlsym found something by this handle. The handle of an object that the child itself loaded proves that the lock is
-// free: then it returns true, and linker_answers() is true from here on.
+// After dlsym found something by this handle. The handle of an object that the child itself loaded proves that the lock
+// is free: then it returns true, and linker_answers() is true from here on.
 inline bool handle_wanted() { return __builtin_expect(g_handle_wanted.load(std::memory_order_relaxed), 0); }
 bool take_handle(void *handle);
 

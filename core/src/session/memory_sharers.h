@@ -1,6 +1,7 @@
 // Tasks that share this process's memory and are no threads of it: a child of vfork(2) until it executes a program, and
 // one of clone(2) with CLONE_VM. For the trace such a task is a thread of this process: what it reads and writes are
-// events of this process, with the task's own tid, and what the kernel counts for it is this process's (ChildKind::kOurs).
+// events of this process, with the task's own tid, and what the kernel counts for it is this process's
+// (ChildKind::kOurs).
 //
 //                      memory  descriptors        how it records
 //   vfork              ours    a table of its own  beside (record_beside), while its parent's thread stands still
@@ -13,8 +14,8 @@
 // - It asks the kernel for a descriptor's file each time, and leaves the table of descriptors alone.
 // - Such a task's execve and exit are none of this process's.
 //
-// They have the thread-local memory of the thread that made them, too. What is of one of them alone, as its vfork, is in
-// its SharingTask (vfork_state()).
+// They have the thread-local memory of the thread that made them, too. What is of one of them alone, as its vfork, is
+// in its SharingTask (vfork_state()).
 //
 // A clone by a raw system call is not seen: its child records as the thread that made it.
 #pragma once
@@ -26,8 +27,9 @@
 
 namespace tailrace {
 
-// A child of clone(2) that shares the memory, or the thread that made one. Of a thread that keeps its thread-local memory
-// for itself there is none. While t_sharers has some, the thread's own Thread is among them, and not in t_thread.
+// A child of clone(2) that shares the memory, or the thread that made one. Of a thread that keeps its thread-local
+// memory for itself there is none. While t_sharers has some, the thread's own Thread is among them, and not in
+// t_thread.
 struct SharingTask {
   std::atomic<int> tid;
   bool shares_files;

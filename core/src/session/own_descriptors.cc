@@ -19,8 +19,8 @@ __thread bool t_is_in_own_table, t_looks_here;
 
 bool has_other_threads() { return g_threads_made.load(std::memory_order_relaxed) != 0; }
 
-// Not while a wait tells what it adds to the process's account (session/child_account.h): what the task reads and writes
-// would be the child's.
+// Not while a wait tells what it adds to the process's account (session/child_account.h): what the task reads and
+// writes would be the child's.
 bool call_apart(void (*function)(void *), void *argument) {
   if (t_is_in_own_table || t_looks_here || t_sharers || is_vfork_child()) return false;
   Locked alone(g_wiped.reaping);

@@ -1,14 +1,15 @@
 // Work with descriptors in a program that uses them up, or closes those that it did not open: daemons, and what starts
-// programs, close all that are open. Another thread may close one of ours so, the program may get its number, and we would
-// write to the program's file, read from it, or close it.
+// programs, close all that are open. Another thread may close one of ours so, the program may get its number, and we
+// would write to the program's file, read from it, or close it.
 //
 // Invariants:
 // - A process without other threads uses its own table: nobody closes anything meanwhile.
-// - With others, what writes (journals, blocks) has a table of its own always. To look into a file of /proc takes a tenth of
+// - With others, what writes (journals, blocks) has a table of its own always. To look into a file of /proc takes a
+// tenth of
 //   what that costs; so it has one from the time on when a thread was seen to close what was not open.
 //
-// Rejected: descriptors of high numbers, which are closed as well; a copy of the table, whose end would write out all of
-// the program's files on NFS and FUSE.
+// Rejected: descriptors of high numbers, which are closed as well; a copy of the table, whose end would write out all
+// of the program's files on NFS and FUSE.
 //
 // Nothing keeps a descriptor open, so the program's table is the one that it has untraced, and a daemon that closes
 // every descriptor closes none of ours. The price is one open a block.

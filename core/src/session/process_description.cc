@@ -36,9 +36,9 @@ void put_path(Writer &w, string_view path) {
   w << '"';
 }
 
-// The control group (cgroups(7)): in the hierarchy of version 2 or, where that has only the root, in the first of version 1
-// that has another. Returns the bytes that were read.
-// At each start (5 to 7 us), since batch systems and systemd-run put each step into its own.
+// The control group (cgroups(7)): in the hierarchy of version 2 or, where that has only the root, in the first of
+// version 1 that has another. Returns the bytes that were read. At each start (5 to 7 us), since batch systems and
+// systemd-run put each step into its own.
 long describe_control_group(Writer &w) {
   char text[4096];
   int fd = sys::open("/proc/self/cgroup", O_RDONLY);

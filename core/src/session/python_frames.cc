@@ -1,5 +1,5 @@
-// See session/python_frames.h. Fields: Include/cpython and Include/internal of CPython; lines: Objects/lnotab_notes.txt (3.10),
-// Objects/locations.md (from 3.11 on).
+// See session/python_frames.h. Fields: Include/cpython and Include/internal of CPython; lines: Objects/lnotab_notes.txt
+// (3.10), Objects/locations.md (from 3.11 on).
 #include "session/python_frames.h"
 
 namespace tailrace {
@@ -26,7 +26,8 @@ T field(const char *object, int at) {
   return value;
 }
 
-// Completes the frames up to the first whose code is no code object; returns how many there are. One system call reads all.
+// Completes the frames up to the first whose code is no code object; returns how many there are. One system call reads
+// all.
 size_t read_codes(const PythonInterpreter &python, int pid, PythonRoom &room, size_t count) {
   struct iovec here = {room.codes, count * kPythonCodeBytes}, there[kMostPythonFrames];
   for (size_t i = 0; i < count; ++i) there[i] = {reinterpret_cast<void *>(room.found[i].code), kPythonCodeBytes};

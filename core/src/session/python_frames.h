@@ -3,12 +3,12 @@
 //   PyGILState_GetThisThreadState -> thread state -> innermost frame -> the one before it -> ...
 //   frame -> code object and instruction;   code object -> file, function, first line, table of lines
 //
-// A thread that waits in a system call has released the GIL, so no function of the interpreter may be called. But only the
-// thread itself changes its frames, and it is in the hook. Code objects live as long as a frame runs them.
+// A thread that waits in a system call has released the GIL, so no function of the interpreter may be called. But only
+// the thread itself changes its frames, and it is in the hook. Code objects live as long as a frame runs them.
 //
-// Invariants: memory is read by the kernel's copy, so that a wrong address ends the walk and nothing else. The places of fields
-// are those of an interpreter's version, and are used only after frames read so were the same as the interpreter's own
-// functions tell (layers/python_stacks.h).
+// Invariants: memory is read by the kernel's copy, so that a wrong address ends the walk and nothing else. The places
+// of fields are those of an interpreter's version, and are used only after frames read so were the same as the
+// interpreter's own functions tell (layers/python_stacks.h).
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// Records: the functions by which hooks record calls. A hook makes a Call before it calls the real function and passes it
-// to one of these functions afterwards.
+// Records: the functions by which hooks record calls. A hook makes a Call before it calls the real function and passes
+// it to one of these functions afterwards.
 //
 // Invariants:
 // - In an untraced process both cost a load and a branch.
@@ -36,7 +36,8 @@ class Call {
   uint64_t t0_;
 };
 
-// A call that may move so many bytes is marked while it runs: a signal that ends the process then leaves no record of it.
+// A call that may move so many bytes is marked while it runs: a signal that ends the process then leaves no record of
+// it.
 constexpr uint64_t kLongCallBytes = 64 << 10;
 class LongCall {
  public:
@@ -80,8 +81,8 @@ void record_transfer(const Call &call, Fn fn, int fd, int64_t at, uint64_t count
 // Bytes written through a descriptor (session/write_place.h).
 class WritePlace;
 void record_written(const Call &call, Fn fn, int fd, const WritePlace &place, uint64_t count, int64_t ret);
-// Bytes copied from one descriptor to another. The offset of an end is kHere, kNowhere or where its first byte is; that of
-// the target may be what `place` finds.
+// Bytes copied from one descriptor to another. The offset of an end is kHere, kNowhere or where its first byte is; that
+// of the target may be what `place` finds.
 struct CopyEnd {
   int fd;
   int64_t at;

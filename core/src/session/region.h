@@ -1,5 +1,5 @@
-// Regions: what the program itself says that it is doing. A region is an event (category APP) from its begin to its end;
-// meanwhile the thread's context has its path as the tag `region`, so that every record below carries it.
+// Regions: what the program itself says that it is doing. A region is an event (category APP) from its begin to its
+// end; meanwhile the thread's context has its path as the tag `region`, so that every record below carries it.
 //
 //   begin_region   own context from the outer one's list (no lock), slot with t0 and t1 = 0     ──► an open region
 //   end_region     t1 into that slot; the outer context again
@@ -82,8 +82,8 @@ inline bool is_unchanged(const Thread *t, const RecordMark &mark) {
 // Ends a region as if it had not been. False where its event is sealed already: it must be ended.
 bool drop_region(Region &region);
 
-// The thread goes on in the region, or where it was when that was held, or in none of this process. For coroutines, which
-// change places on a thread.
+// The thread goes on in the region, or where it was when that was held, or in none of this process. For coroutines,
+// which change places on a thread.
 void switch_region(const Region *region);
 void hold_region(Region &state);
 

@@ -3,16 +3,16 @@
 //   make_reserve()  before such a call: extends every thread's segment to its full size and makes a few more
 //   take_reserve()  in a thread that needs a segment and can't make one, in this process or in one that it forked
 //
-// One atomic word of the segment's header, which all these processes share, decides which takes it. An unused reserve is
-// removed when no process has it mapped any more (format/seal_dead.cc).
+// One atomic word of the segment's header, which all these processes share, decides which takes it. An unused reserve
+// is removed when no process has it mapped any more (format/seal_dead.cc).
 #pragma once
 
 #include "session/segment_file.h"
 
 namespace tailrace {
 
-// A new segment of this process with its header written; null when none can be made. Call with the table lock held, here
-// and below.
+// A new segment of this process with its header written; null when none can be made. Call with the table lock held,
+// here and below.
 SegmentHeader *make_segment(uint32_t slots, uint32_t tid);
 SegmentHeader *take_reserve(uint32_t tid, size_t leaving = 0);
 // An empty segment of this process.

@@ -23,8 +23,8 @@ const ManagedTags *keep(string_view found, string_view used) {
   return new (memory) ManagedTags{{text, found.size()}, {behind, used.size()}};
 }
 
-// Under the table lock, or before any thread runs; too large for the stack of a thread. Not constructed when the library
-// is loaded, which every program waits for.
+// Under the table lock, or before any thread runs; too large for the stack of a thread. Not constructed when the
+// library is loaded, which every program waits for.
 alignas(TagsOfProcess) char g_tags[sizeof(TagsOfProcess)];
 char g_found[kMaxTagsBytes];
 

@@ -137,8 +137,8 @@ bool seal_and_empty(Thread *t, bool last = false) {
 // Full segments that this process may leave to the launcher: 16 MiB.
 constexpr uint32_t kMaxKept = 64;
 
-// Call with the sealing lock held. Gives the thread another segment and leaves its own, whose records this process may not
-// write to the trace file, to the launcher.
+// Call with the sealing lock held. Gives the thread another segment and leaves its own, whose records this process may
+// not write to the trace file, to the launcher.
 bool leave_segment(Thread *t, int status) {
   Session &g = g_session;
   Locked lock(g_wiped.table);
@@ -163,8 +163,8 @@ bool hand_over(Thread *t) {
   return next != nullptr;
 }
 
-// Makes room in a full segment: it is handed over, sealed, or left to the launcher, or its records are dropped and counted
-// as lost. One that no sealer finds is sealed here, if that is possible.
+// Makes room in a full segment: it is handed over, sealed, or left to the launcher, or its records are dropped and
+// counted as lost. One that no sealer finds is sealed here, if that is possible.
 void make_room_in_full(Thread *t) {
   const bool is_found = is_named(t->segment);
   if (is_found && hand_over(t)) return;
@@ -469,8 +469,8 @@ void count_loss(Thread *t, Loss cause, uint64_t number) {
     s->homeless.store(1, std::memory_order_relaxed);
   }
   auto &count = s ? s->lost[static_cast<int>(cause)] : g.losses_without_segment;
-  // Before the flag is read, as the end of the process sets the flag before it reads the count (is_done): one of the two
-  // sees the other.
+  // Before the flag is read, as the end of the process sets the flag before it reads the count (is_done): one of the
+  // two sees the other.
   count.fetch_add(number, std::memory_order_seq_cst);
   if (t && !t->segment && s && cause == Loss::kNoJournal && g.sealed_for_exit.load(std::memory_order_seq_cst)) {
     report_late_loss(t, count);

@@ -1,5 +1,5 @@
-// Segments, the mapped files that threads write records to: how one is opened, filled, sealed, emptied and adopted after
-// execve. session/segment_file.h has the files.
+// Segments, the mapped files that threads write records to: how one is opened, filled, sealed, emptied and adopted
+// after execve. session/segment_file.h has the files.
 #pragma once
 
 #include "session/session.h"
@@ -16,10 +16,10 @@ void note_thread(Thread *t);
 // In a forked child: frees the sealer's memory, which the parent may have been using.
 void forget_scratch();
 
-// For the scope, gives a thread whose process could make no journal a segment in memory, and writes its records, with the
-// number of losses so far, to the trace file at the end. So the run knows of the process. (To record
-// everything so was rejected: what is not yet written would be lost in silence by a kill.) Not while the thread holds a
-// lock of the session's; signals blocked.
+// For the scope, gives a thread whose process could make no journal a segment in memory, and writes its records, with
+// the number of losses so far, to the trace file at the end. So the run knows of the process. (To record everything so
+// was rejected: what is not yet written would be lost in silence by a kill.) Not while the thread holds a lock of the
+// session's; signals blocked.
 class MemorySegment {
  public:
   explicit MemorySegment(Thread *thread);
@@ -50,8 +50,8 @@ inline bool is_due_for_sealing(const Thread *t) {
 // Seals the records of threads that have ended. They would otherwise wait for a new thread, or for the process's end.
 void seal_idle_threads();
 
-// Takes `n` slots and returns the first. One instruction, so that a signal handler that records in between gets slots of
-// its own.
+// Takes `n` slots and returns the first. One instruction, so that a signal handler that records in between gets slots
+// of its own.
 inline Slot *take_slots(Thread *t, uint32_t n) {
   auto bytes = static_cast<uint64_t>(n) * sizeof(Slot);
 #if defined(__x86_64__)

@@ -119,8 +119,8 @@ struct FileJob {
   int status;
 };
 
-// Of a node's processes the first one describes it: the one that can make the mark beside the journals. In a forked child
-// it is done.
+// Of a node's processes the first one describes it: the one that can make the mark beside the journals. In a forked
+// child it is done.
 void describe_host_once(const char *journal) {
   Session &g = g_session;
   if (g.host_described) return;

@@ -17,8 +17,8 @@ SegmentHeader *make_segment_file(uint32_t &index, uint32_t slots, Sharing sharin
 bool extend_segment_file(SegmentHeader *segment);
 // Maps a segment of this process's previous program image. Null when it is missing or another process's.
 SegmentHeader *reopen_segment_file(uint32_t index, Sharing sharing);
-// Whether a segment's file still has its name: where a cleaner has removed it, or another file system hides it, nobody but
-// this process finds it. True where that can't be known.
+// Whether a segment's file still has its name: where a cleaner has removed it, or another file system hides it, nobody
+// but this process finds it. True where that can't be known.
 bool is_named(const SegmentHeader *segment);
 // Does nothing where this process may not.
 void remove_segment_file(const SegmentHeader *segment);
@@ -33,8 +33,8 @@ bool use_journal_place(int place);
 // Whether this process's next image can make a journal, or at least write to the run, after the process has changed its
 // user. True where it has not, or where that can't be known.
 bool has_place_for_journal();
-// Announces that journals of this user belong to the run, so that they are sealed with ours (format/seal_dead.cc). To be
-// called while the process still may.
+// Announces that journals of this user belong to the run, so that they are sealed with ours (format/seal_dead.cc). To
+// be called while the process still may.
 void announce_user(unsigned uid);
 
 }  // namespace tailrace

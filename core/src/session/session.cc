@@ -247,8 +247,8 @@ void free_parents_threads(const Thread *forked) {
   }
 }
 
-// Where a process begins, it needs some 20 KiB of stack, and may have 16. One thread at a time is here: the one that starts
-// the session (State::kStarting), or the only one of a forked child. A handler may run on it, too.
+// Where a process begins, it needs some 20 KiB of stack, and may have 16. One thread at a time is here: the one that
+// starts the session (State::kStarting), or the only one of a forked child. A handler may run on it, too.
 alignas(16) char g_stack[64 * 1024];
 
 void on_own_stack(void (*function)(void *), void *argument) {
@@ -407,8 +407,8 @@ Thread *enter_slowly() {
 }
 
 // Where the kernel put the program's arguments: at the stack's end, their number before them, the environment behind
-// (System V ABI, "Process Initialization"). For sessions that start before our constructor, which is passed them: another
-// library's constructor may do I/O first. In a static program __libc_stack_end is somewhat below the number.
+// (System V ABI, "Process Initialization"). For sessions that start before our constructor, which is passed them:
+// another library's constructor may do I/O first. In a static program __libc_stack_end is somewhat below the number.
 static char **find_arguments() {
   auto *end = static_cast<char **>(__libc_stack_end);
   if (!end) return nullptr;

@@ -27,7 +27,8 @@ extern StackSampling g_stacks;
 // By the settings. Where the dynamic linker may be called.
 void begin_stacks();
 
-// The number of the stack of a call that lasted from t0 to t1, whose frames stay in the thread's memory; 0: it gets none.
+// The number of the stack of a call that lasted from t0 to t1, whose frames stay in the thread's memory; 0: it gets
+// none.
 uint64_t take_stack(Thread *t, Fn fn, uint64_t t0, uint64_t t1);
 // Writes the frames of the stack that was taken last as text, one a line.
 void write_frames(Thread *t, Writer &out);

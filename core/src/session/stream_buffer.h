@@ -1,5 +1,5 @@
-// The bytes in the buffer of a stdio stream, read from glibc's own fields, for the hooks of streams (hooks/stream.h) and
-// the ledger. No function of libc returns them without side effects.
+// The bytes in the buffer of a stdio stream, read from glibc's own fields, for the hooks of streams (hooks/stream.h)
+// and the ledger. No function of libc returns them without side effects.
 #pragma once
 
 #include <stdint.h>

@@ -5,8 +5,8 @@
 //   a short wait               added up in one slot with like ones around it                calls, span
 //   any other                  a record of its own
 //
-// A call that lasts kShortestWait has waited. The kernel knows better (voluntary switches), but to ask takes longer than
-// most of these calls. One that does not wait is a system call or less: 0.1 to 1 us, some more with hundreds of
+// A call that lasts kShortestWait has waited. The kernel knows better (voluntary switches), but to ask takes longer
+// than most of these calls. One that does not wait is a system call or less: 0.1 to 1 us, some more with hundreds of
 // descriptors. To be switched out and in again takes 2 us at least, and as a rule 20 to 50 until a processor is woken.
 // From kShortestWait on a record costs less than a hundredth of the wait; what is shorter is in the sums, so that none
 // is lost.

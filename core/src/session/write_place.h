@@ -1,11 +1,11 @@
-// Where in its file the bytes of a call lie that writes. The offset of a positioned call is its argument, and the table of
-// files has the position of a descriptor that this process alone moves. Otherwise only the kernel knows:
+// Where in its file the bytes of a call lie that writes. The offset of a positioned call is its argument, and the table
+// of files has the position of a descriptor that this process alone moves. Otherwise only the kernel knows:
 //
 //   appends (O_APPEND, RWF_APPEND)   at the end of the file, whatever position or offset says (pwrite(2), BUGS)
 //   the open file is shared          where the processes that have it moved its position
 //
-// Then position and size after the call tell where it ended, unless another process or thread wrote in between. So they are
-// asked before as well, and an offset is given only where both agree: an unknown one is better than a neighbour's.
+// Then position and size after the call tell where it ended, unless another process or thread wrote in between. So they
+// are asked before as well, and an offset is given only where both agree: an unknown one is better than a neighbour's.
 //
 // Invariant: a call on a descriptor whose position is this process's own asks the kernel nothing.
 #pragma once
@@ -52,8 +52,8 @@ bool is_contended(const OpenFile *f);
 // Where the next byte that is written through a descriptor goes, as things are; -1 where that is not known.
 int64_t end_of_writing(const OpenFile *f, int fd, bool appends);
 // The position now ends what `moved` bytes have been written. Returns where they begin, or -1 where another process or
-// thread may have written in between: `before` is end_of_writing() before them, -1 if that was not asked; `at_once`: they
-// were one call.
+// thread may have written in between: `before` is end_of_writing() before them, -1 if that was not asked; `at_once`:
+// they were one call.
 int64_t begin_of_written(OpenFile *f, int fd, int64_t moved, int64_t before, bool at_once);
 
 }  // namespace tailrace

@@ -1,5 +1,5 @@
-// Environment exposure: hidden settings are visible in `environ` for the duration of a call in which libc starts programs
-// without a hook.
+// Environment exposure: hidden settings are visible in `environ` for the duration of a call in which libc starts
+// programs without a hook.
 //
 // Invariants:
 // - The environment built for an exposure stays in memory long after it, since other threads may be reading it.

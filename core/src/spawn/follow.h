@@ -6,8 +6,8 @@
 
 namespace tailrace {
 
-// Returns when the program is followed or is known not to be: after 2 s at the latest, at once where nobody follows. Makes
-// system calls only, on the stack: a vfork child may call it.
+// Returns when the program is followed or is known not to be: after 2 s at the latest, at once where nobody follows.
+// Makes system calls only, on the stack: a vfork child may call it.
 void ask_to_follow(FollowKind kind, const Program &program, string_view tags);
 
 }  // namespace tailrace

@@ -1,5 +1,5 @@
-// Injection: the environment of a program that is started, with the settings put back, and whether the program can carry
-// the library.
+// Injection: the environment of a program that is started, with the settings put back, and whether the program can
+// carry the library.
 #pragma once
 
 #include "format/program.h"
@@ -13,8 +13,8 @@ class Program;
 // Whether this process is traced. A vfork child is: it starts programs, though it records nothing.
 bool is_injecting();
 
-// Whether a program's environment can be read: the pointers, and of the entries what is looked at here. The kernel refuses
-// one that can't, so the call is its to answer.
+// Whether a program's environment can be read: the pointers, and of the entries what is looked at here. The kernel
+// refuses one that can't, so the call is its to answer.
 bool reads_as_environment(char *const *environment);
 
 class Injection {

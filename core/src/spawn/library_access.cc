@@ -32,8 +32,8 @@ Obstacle obstacle_of_opening(const char *path) {
   return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP ? Obstacle::kUnreachable : Obstacle::kNone;
 }
 
-// The calling thread's capabilities (capabilities(7)). A process that changes its user may keep them, and read by them what
-// its next program can't: execve(2) leaves a user who is not root none but the ambient ones.
+// The calling thread's capabilities (capabilities(7)). A process that changes its user may keep them, and read by them
+// what its next program can't: execve(2) leaves a user who is not root none but the ambient ones.
 class Capabilities {
  public:
   bool read() { return sys::call(SYS_capget, sys::pointer(&header_), sys::pointer(data_)) == 0; }

@@ -1,5 +1,5 @@
-// The event of a call that libc answers from files of its own, which it opens and reads without a hook: it has the call's
-// name and no file, and as its size the kernel's account of the thread around it (LibcCall).
+// The event of a call that libc answers from files of its own, which it opens and reads without a hook: it has the
+// call's name and no file, and as its size the kernel's account of the thread around it (LibcCall).
 #pragma once
 
 #include <atomic>

@@ -11,8 +11,8 @@
 //   syslog.cc, wordexp.cc
 //
 // Invariant: an account costs two reads of /proc (5 us), so a call that programs make often and that reads only at its
-// first time (localtime, setlocale, sysconf) is measured only then. It leaves an event only if it read, as does the step
-// from one entry of a table to the next.
+// first time (localtime, setlocale, sysconf) is measured only then. It leaves an event only if it read, as does the
+// step from one entry of a table to the next.
 #pragma once
 
 #include "hooks/libc/libc_call.h"

@@ -1,5 +1,5 @@
-// Hooks: the system's log. On request of openlog libc also writes a message to stderr's descriptor (LOG_PERROR) or to the
-// console (LOG_CONS), without a hook: the bytes are the kernel's account of the thread around the call.
+// Hooks: the system's log. On request of openlog libc also writes a message to stderr's descriptor (LOG_PERROR) or to
+// the console (LOG_CONS), without a hook: the bytes are the kernel's account of the thread around the call.
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// Hooks: wordexp. For a command in its words, "$(...)", libc starts a shell without a hook, reads its output and waits for
-// it.
+// Hooks: wordexp. For a command in its words, "$(...)", libc starts a shell without a hook, reads its output and waits
+// for it.
 //
 // Invariants:
 // - The shell is traced as any child is (spawn/environment_exposure.h).
