@@ -1,7 +1,7 @@
 """What is shown of a noun (a task, a file, a stage, a host, a rank, accesses): plain data with units, in parts.
 
-    the noun's object --views/NAME.py--> Document --terminal.py--> lines of a terminal, a console
-                                                  --html.py------> a notebook
+    the noun's object --insights/views.py--> Document --terminal.py--> lines of a terminal, a console
+                                                      --html.py------> a notebook
 
 A document has the words and the order of what is shown; a renderer has the look. Amounts keep their units until they
 are rendered: their text is that of formatting.py.
