@@ -473,6 +473,10 @@ def _turns(m: Model, of_who: Ints, rows: pd.DataFrame) -> pd.DataFrame:
     """Of hand-overs through pipes and sockets between two that each write to the other one for each burst of reads, but
     for its bytes: it took what the producer wrote last before the end of the burst. since_ns: the end of the burst
     before. (What passes one way holds up its writer, too, when the pipe is full, of which no hand-over tells.)"""
+    # Among tasks, not with their manager's processes, which only hand on: there each arrival counts.
+    tagged = (m.who["stage"] + m.who["task"] != "").to_numpy(dtype=np.bool_)
+    works = np.unique(of_who[tagged | ~tagged.any()])
+    rows = rows[np.isin(rows["producer"], works) & np.isin(rows["consumer"], works)]
     both = set(zip(rows["producer"].tolist(), rows["consumer"].tolist(), strict=True))
     pairs = zip(rows["consumer"].tolist(), rows["producer"].tolist(), strict=True)
     rows = rows[np.array([pair in both for pair in pairs], dtype=np.bool_)]
