@@ -205,9 +205,10 @@ def inputs_of(
 
 
 def _held(rows: pd.DataFrame, waiting: intervals.Cover) -> Bools:
-    """Whether the consumer waited for the producer: of a turn of a conversation (without bytes) it must have waited, of
+    """Whether the consumer waited for the producer: of a turn of a conversation (without bytes) when it was given, of
     what lasted no less than the producer, of a complete file it did."""
-    since, taken = rows["since_ns"].to_numpy(), rows["taken_ns"].to_numpy()
-    producer, consumer = (waiting.inside(rows[end].to_numpy(), since, taken) for end in ("producer", "consumer"))
-    lasted = (producer <= consumer) & ((rows["bytes"].to_numpy() > 0) | (consumer > 0))
-    return np.asarray((since == rows["given_ns"].to_numpy()) | lasted, dtype=np.bool_)
+    since, given, taken = (rows[name].to_numpy() for name in ("since_ns", "given_ns", "taken_ns"))
+    ends = [rows[end].to_numpy() for end in ("producer", "consumer")]
+    producer, consumer = (waiting.inside(end, since, taken) for end in ends)
+    lasted = np.where(rows["bytes"] > 0, producer <= consumer, waiting.inside(ends[1], given - 1, given) > 0)
+    return np.asarray((since == given) | lasted, dtype=np.bool_)

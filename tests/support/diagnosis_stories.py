@@ -318,6 +318,45 @@ def page_faults(faults: int = 200_000, system_ms: int = 80, resident_kib: int = 
     return story.run(processes=table)
 
 
+def conversation() -> FakeRun:
+    """Processes without tags: a client asks a server, waits 80 of 100 ms for its worker, and asks again."""
+    story = Story()
+    ends = "10.0.0.2:40000->10.0.0.1:5432", "10.0.0.1:5432->10.0.0.2:40000"
+    client, server = (
+        {"path": f"tcp:{name}", "file": f"0:8:{number}", "ftype": "sock", "cat": "SOCKET", "pid": number}
+        for number, name in enumerate(ends, 1)
+    )
+    for at in (1, 85):
+        story.event("send", dir="w", size=20, ret=20, at_ms=at, dur=MS // 10, **client)
+        waits = {"at_ms": 0.5 if at == 1 else 5, "dur": (1 if at == 1 else 81) * MS}
+        story.event("recv", dir="r", size=20, ret=20, **waits, **server)
+        story.event("send", dir="w", size=30, ret=30, at_ms=at + 2, dur=MS // 10, **server)
+        story.event("recv", dir="r", size=30, ret=30, at_ms=at + 1, dur=2 * MS, **client)
+    pipe = {"ftype": "fifo", "file": "0:9:5"}
+    moment(story, 3.5, pid=3)
+    story.event("read", "pipe:[5]", dir="r", size=9, ret=9, at_ms=3.6, dur=round(80.4 * MS), pid=1, **pipe)
+    story.event("write", "pipe:[5]", dir="w", size=9, ret=9, at_ms=83.9, dur=1000, pid=3, **pipe)
+    # Its good-bye, which the server has read before the client's call is over.
+    story.event("recv", dir="r", size=5, ret=5, at_ms=88, dur=10 * MS, **server)
+    story.event("send", dir="w", size=5, ret=5, at_ms=97, dur=3 * MS, **client)
+    return story.run(processes=processes((1, 99, "/bin/client"), (2, 99, "/bin/server"), (3, 1, "/bin/work")))
+
+
+def server_processes(shared: bool = True) -> FakeRun:
+    """Two copies of a server's first process write the same bytes of its file, one after the other; both have mapped
+    one file to write to it, or not."""
+    story = Story()
+    for pid in (2, 3):
+        if shared:
+            story.event(
+                "mmap", "/dev/shm/server", cat="MMAP", pid=pid, at_ms=pid, prot=3, flags=1, count=4096, offset=0
+            )
+        story.write("/db", 0, 5000, pid=pid, at_ms=10 * pid)
+    story.write("/log", 0, 10, pid=1, at_ms=1)
+    table = processes((1, 99, "/bin/server"), (2, 1, "/bin/server"), (3, 1, "/bin/server"))
+    return story.run(processes=table.assign(t0_ns=[T0_NS, T0_NS + 1, T0_NS + 2]))
+
+
 def searches(there: bool = False) -> FakeRun:
     """A thousand names are looked up in two places; they are in neither, or in the first."""
     story = Story()

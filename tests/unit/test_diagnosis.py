@@ -224,6 +224,18 @@ class TestHealthy:
     def test_memory_that_is_taken_once_and_little_time_in_the_kernel(self, how: dict[str, Any]) -> None:
         assert "page faults" not in kinds(stories.page_faults(**how))
 
+    def test_the_path_of_a_conversation_goes_back_to_the_client_at_each_turn(self) -> None:
+        found = insights(stories.conversation())
+        path, inputs = found.critical.path, found.inputs
+        spent = (path["end_ns"] - path["begin_ns"]).groupby([inputs.name(task) for task in path["task"]]).sum()
+        assert spent.idxmax().startswith("work") and spent.max() > 75 * MS, spent
+
+    @pytest.mark.parametrize("shared", [True, False])
+    def test_processes_that_share_memory_may_have_locks_there(self, shared: bool) -> None:
+        assert ("two writers" in kinds(stories.server_processes(shared))) == (not shared)
+        found = insights(stories.server_processes(shared)).conflicts
+        assert (found.unknown, len(found.rows)) == ((1, 0) if shared else (0, 1))
+
     def test_a_program_that_stopped_reading_and_failed(self) -> None:
         found = told(stories.failed_in_pipe(signal=13, others=0), "failed in a pipeline")
         assert "ended with exit code 1 before it had read all that was written to it, in a pipeline" in found.title
