@@ -116,8 +116,9 @@ def conflicts(inputs: Inputs) -> Conflicts:
     certain, possible = search.judged(rows, pairs)
     if known is not None and certain.any() and search.add_edges(rows, known):
         certain, possible = search.judged(rows, pairs)
-    family = _families(inputs)[rows.task]
-    certain &= (family[pairs.one] < 0) | (family[pairs.one] != family[pairs.other])
+    if certain.any():
+        family = _families(inputs)[rows.task]
+        certain &= (family[pairs.one] < 0) | (family[pairs.one] != family[pairs.other])
     unsure = pairs.at(possible & ~certain)
     ends = zip(rows.task[unsure.one].tolist(), rows.task[unsure.other].tolist(), strict=True)
     return Conflicts(

@@ -188,6 +188,8 @@ def dismissed(inputs: Inputs) -> frozenset[Process]:
     if "signal" not in table:
         return frozenset()
     rows = table[(table["signal"] == SIGKILL).fillna(False).to_numpy(dtype=np.bool_)]
+    if not len(rows):
+        return frozenset()
     moved = (m.bursts["bytes"] > 0).to_numpy() & m.classed(("data", "stream"))
     of_who = np.bincount(m.bursts["who"].to_numpy()[moved], minlength=len(m.who))
     users = {key for key, used in zip(keys(m.who), of_who.tolist(), strict=True) if used}

@@ -60,7 +60,7 @@ def start_ups(inputs: Inputs) -> StartUps:
     moved = ((m.bursts["bytes"] > 0) | (m.bursts["mapped_bytes"] > 0)).to_numpy()
     who, first, last = (m.bursts[name].to_numpy() for name in ("who", "first_ns", "last_ns"))
     pipes = (m.table.files["ftype"] == "fifo").to_numpy()[m.bursts["file"].to_numpy()]
-    data = (m.classed(("data", "manager")) | (pipes & (_so_far(m, pipes) >= ANSWER_BYTES))) & moved
+    data = (m.classed(("data", "manager")) | _past_answers(m, pipes)) & moved
     until = grouping.least(who[data], first[data], size, np.iinfo(np.int64).max)
     waits = edge_table.spent(m.table.busy, (edge_table.CHILD, edge_table.SLEEP))
     long = waits.weight >= WAIT_NS
@@ -78,13 +78,11 @@ def start_ups(inputs: Inputs) -> StartUps:
     return StartUps(begin, end, np.maximum(np.minimum(until, inputs.lives.end), end))
 
 
-def _so_far(m: Model, pick: Bools) -> Ints:
-    """Of each burst how many bytes its actor had moved in those of `pick` by its end."""
-    order = np.lexsort((m.bursts["first_ns"].to_numpy(), m.bursts["who"].to_numpy()))
-    moved = pd.Series(np.where(pick, m.bursts["bytes"].to_numpy(), 0)[order])
-    out = np.zeros(len(order), dtype=np.int64)
-    out[order] = moved.groupby(m.bursts["who"].to_numpy()[order]).cumsum().to_numpy()
-    return out
+def _past_answers(m: Model, pipes: Bools) -> Bools:
+    """The bursts on pipes by whose end their actor had moved `ANSWER_BYTES` or more through them."""
+    rows = m.bursts.loc[pipes, ["who", "first_ns", "bytes"]].sort_values("first_ns", kind="stable")
+    far = rows.groupby("who")["bytes"].cumsum() >= ANSWER_BYTES
+    return pipes & np.isin(m.bursts.index.to_numpy(), far.index[far].to_numpy())
 
 
 def most_loaded(inputs: Inputs, actors: Ints) -> str:

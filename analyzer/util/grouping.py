@@ -191,5 +191,8 @@ def groups(key: Ints) -> Groups:
 
 def parts(rows: pd.DataFrame, key: str) -> Iterator[tuple[int, pd.DataFrame]]:
     """The rows of each value of an integer column, by value: `rows.groupby(key)` with keys of that type."""
-    for value in np.unique(rows[key].to_numpy()).tolist():
-        yield value, rows[rows[key] == value]
+    column = rows[key].to_numpy(dtype=np.int64)
+    found = groups(column)
+    ends = [*found.at[1:].tolist(), len(column)]
+    for value, low, high in zip(found.first(column).tolist(), found.at.tolist(), ends, strict=False):
+        yield value, rows.iloc[found.order[low:high]]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import channels, edge_table, file_classes
+from tailrace.analyzer.edges import channels, edge_table
 from tailrace.analyzer.edges.identities import raw
 from tailrace.analyzer.insights import whatif
 from tailrace.analyzer.insights.analyses import Analyses
@@ -691,24 +691,27 @@ def page_faults(found: Analyses) -> Iterator[Match]:
 
 def _faulting(found: Analyses) -> Iterator[_Faulting]:
     inputs, m, lives = found.inputs, found.inputs.m, found.inputs.lives
-    table = m.processes
-    if not {"minflt", "maxrss_kib", "stime_ns", "utime_ns"} <= set(table.columns):
+    columns = ["minflt", "maxrss_kib", "stime_ns", "utime_ns"]
+    if not set(columns) <= set(m.processes.columns):
+        return
+    table = m.processes.assign(**{name: m.processes[name].astype("Float64").fillna(0) for name in columns})
+    again = table["minflt"] * PAGE_BYTES >= AGAIN.value * 1024 * table["maxrss_kib"]
+    table = table[((table["minflt"] >= FAULTS.value) & again).to_numpy(dtype=np.bool_)]
+    if not len(table):
         return
     place = {key: at for at, key in enumerate(processes.keys(m.who.iloc[[actors[0] for actors in lives.actors]]))}
     calls = edge_table.spent(m.table.busy, range(len(edge_table.KINDS)))
     in_calls = np.bincount(lives.process[calls.group], calls.weight, len(lives.actors))
-    columns = ("minflt", "maxrss_kib", "stime_ns", "utime_ns")
-    amounts = (table[name].astype("Float64").fillna(0).astype(np.int64).tolist() for name in columns)
+    amounts = (table[name].astype(np.int64).tolist() for name in columns)
     for key, faults, memory_kib, system, user in zip(processes.keys(table), *amounts, strict=True):
         process = place.get(key, -1)
-        if process < 0 or faults < FAULTS.value or faults * PAGE_BYTES < AGAIN.value * 1024 * memory_kib:
+        if process < 0:
             continue
         kernel = system - int(in_calls[process])
         actor = lives.last(process)
         if kernel >= IN_KERNEL.value / 100 * (user + system) and not m.of_manager[actor]:
-            program = file_classes.program(str(m.who["exe"].iat[actor])) or "?"
             task = int(inputs.of_who[actor])
-            yield _Faulting(task, program, faults, kernel, user + system, 1024 * memory_kib)
+            yield _Faulting(task, m.program(actor) or "?", faults, kernel, user + system, 1024 * memory_kib)
 
 
 PAGE_FAULTS = Rule(
