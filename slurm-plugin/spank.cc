@@ -241,8 +241,8 @@ void write_try(string_view restarts, char (&out)[N]) {
   tags.c_str();
 }
 
-// Before a task begins, whose node and tries nobody knows earlier: a component of a heterogeneous job counts its own
-// nodes.
+// Before a task begins: its node and its number of tries are not known earlier, since each component of a heterogeneous
+// job counts its own nodes.
 void tell_begin(string_view restarts, string_view node) {
   char line[96];
   Writer w(line, sizeof line);

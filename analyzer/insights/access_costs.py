@@ -323,7 +323,7 @@ def _after_start_up(inputs: Inputs, loads: StartUps, group: Ints, count: int) ->
 def _processes(inputs: Inputs, short: Ints) -> tuple[pd.DataFrame, int]:
     m, lives = inputs.m, inputs.lives
     actors = [lives.first(int(process)) for process in short]
-    programs = [file_classes.program(str(m.who["exe"].iat[lives.last(int(process))])) or "?" for process in short]
+    programs = [m.program(lives.last(int(process))) or "?" for process in short]
     births, deaths = _events_of_children(inputs, "fork"), _events_of_children(inputs, "wait")
     begin, end = lives.begun[short].copy(), lives.over[short].copy()
     hosts, pids = m.who["host"].tolist(), m.who["pid"].tolist()

@@ -124,7 +124,7 @@ def streams(inputs: Inputs) -> pd.DataFrame:
     sums = rows.groupby("who")[["calls", "bytes"]].sum()
     files = inputs.m.bursts[["who", "file"]].drop_duplicates().groupby("who").size().reindex(sums.index, fill_value=0)
     small = sums.index[sums["bytes"] < FLOOR_BYTES * (sums["calls"] - LAST_CALLS * files)]
-    given = [who for who in small if file_classes.program(str(inputs.m.who["exe"].iat[who])) in file_classes.TOOLS]
+    given = [who for who in small if inputs.m.program(who) in file_classes.TOOLS]
     places = inputs.m.table.patterns
     places = places[places["dir"] <= edge_table.WRITE].groupby("who")[["calls", "consecutive"]].sum()
     jumping = places.index[places["calls"] - places["consecutive"] > RANDOM_SHARE * places["calls"]]

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from tailrace.analyzer.edges import file_classes
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import own_time
 from tailrace.analyzer.store.processes import keys
@@ -53,7 +52,7 @@ class _Family:
         for process in self._without_end if self.signals else ():
             above = self._killed_above(process)
             if above >= 0 and self.lives.over[process] <= self._over.get(above, -1):
-                program = file_classes.program(str(self.inputs.m.who["exe"].iat[self.lives.last(above)]))
+                program = self.inputs.m.program(self.lives.last(above))
                 who = f"{program or 'process'} above it was killed by {signal_text(self.signals[above])}"
                 out[process] = End(f"fell silent when {who},", False)
         return out

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table, file_classes, identities
+from tailrace.analyzer.edges import edge_table, identities
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import stages
 from tailrace.analyzer.util import grouping, intervals
@@ -186,7 +186,7 @@ def _copies(inputs: Inputs) -> pd.DataFrame:
         ordered = last in (0, 1) and pair["calls_written"] > 1 and not pair["backward_read"] + pair["backward_written"]
         if pair["relayed_bytes_read"] == pair["relayed_bytes_written"] == moved > 0:
             evidence = KERNEL
-        elif once and ordered and file_classes.program(str(inputs.m.who["exe"].iat[int(who)])) in COPIERS:
+        elif once and ordered and inputs.m.program(int(who)) in COPIERS:
             evidence = COPIER
         elif same:
             evidence, moved = RANGES, same

@@ -37,7 +37,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -414,6 +414,13 @@ def _processors(inputs: Inputs) -> int:
 # --- what findings ask -----------------------------------------------------------------------------------------------
 
 
+class Costs(TypedDict):
+    cost_ns: int
+    least_ns: int
+    most_ns: int
+    estimate: bool
+
+
 @dataclass(frozen=True)
 class Gain:
     """What a run would take less, ns: as estimated, at least, and at most."""
@@ -421,6 +428,11 @@ class Gain:
     ns: int
     least_ns: int
     most_ns: int
+
+    @property
+    def costs(self) -> Costs:
+        """As a finding's match has it."""
+        return {"cost_ns": self.ns, "least_ns": self.least_ns, "most_ns": self.most_ns, "estimate": True}
 
 
 class Replays:

@@ -120,6 +120,10 @@ class Model(Tabular):
         """The display name of a task."""
         return self.names.get((workflow, task), task)
 
+    def program(self, actor: int) -> str:
+        """The name of an actor's program, "" where it is not known."""
+        return file_classes.program(str(self.who["exe"].iat[actor]))
+
     def of_type(self, ftype: str) -> Bools:
         """True for the bursts on files of a type (`EdgeTable.files`)."""
         return np.asarray((self.table.files["ftype"] == ftype).to_numpy()[self.bursts["file"].to_numpy()])

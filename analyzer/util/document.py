@@ -10,6 +10,7 @@ are rendered: their text is that of formatting.py.
 from __future__ import annotations
 
 import shlex
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
@@ -193,14 +194,14 @@ def named(names: Sequence[str], most: int, ending: str = "") -> str:
     return f"{', '.join(names[:most])}{more}"
 
 
-class Shown:
+class Shown(ABC):
     """Base of dataclasses with a document. To be declared with `@dataclass(repr=False)`."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
+    @abstractmethod
     def document(self) -> Document:
         """What is shown of it."""
-        raise NotImplementedError
 
     def to_json(self) -> dict[str, Any]:
         """It as plain values."""

@@ -63,10 +63,7 @@ def call_matches(
             "direction": direction,
             "path": path,
         },
-        cost_ns=gain.ns,
-        least_ns=gain.least_ns,
-        most_ns=gain.most_ns,
-        estimate=True,
+        **gain.costs,
         count=len(rows),
         evidence=rows_of(rows.drop(columns="stage_code")),
         tasks=found.tasks_of_stages(set(rows["stage_code"])),
@@ -96,10 +93,7 @@ def of_stages(
     yield Match(
         title=title(top, len(rows)) + place,
         names=chosen,
-        cost_ns=gain.ns,
-        least_ns=gain.least_ns,
-        most_ns=gain.most_ns,
-        estimate=True,
+        **gain.costs,
         count=len(rows),
         evidence=rows_of(rows.drop(columns="stage_code")),
         tasks=found.tasks_of_stages(set(rows["stage_code"])),
@@ -258,10 +252,7 @@ def metadata_load(found: Analyses) -> Iterator[Match]:
         f" {count_text(int(top['data_calls']), 'call')} for data, took {time_text(int(top['time_ns']))}{opens}"
         f"{more(len(rows))}{call_places.words(found.call_places, int(top['stage_code']), direction='')}",
         names={"stage": found.of_stage(str(top["stage"]))},
-        cost_ns=gain.ns,
-        least_ns=gain.least_ns,
-        most_ns=gain.most_ns,
-        estimate=True,
+        **gain.costs,
         count=len(rows),
         evidence=rows_of(rows.drop(columns="stage_code")),
         tasks=found.tasks_of_stages(set(rows["stage_code"])),
@@ -530,10 +521,7 @@ def _match(found: Analyses, rows: pd.DataFrame, least: float, is_fault: bool) ->
             "name": str(top["name"]),
             "errno": str(int(top["errno"])),
         },
-        cost_ns=gain.ns,
-        least_ns=gain.least_ns,
-        most_ns=gain.most_ns,
-        estimate=True,
+        **gain.costs,
         count=len(sums),
         evidence=rows_of(sums.assign(task=[found.inputs.called(int(one)) for one in sums["task"]])),
         tasks=set(sums["task"].tolist()),
@@ -671,10 +659,7 @@ def read_amplification(found: Analyses) -> Iterator[Match]:
         f" {count_text(top.calls, 'call')}{part}, for which {bytes_text(top.read_bytes)} of {top.path} were read, in"
         f" {time_text(top.time_ns)}{more(len(rows))}",
         names={"path": top.path},
-        cost_ns=gain.ns,
-        least_ns=gain.least_ns,
-        most_ns=gain.most_ns,
-        estimate=True,
+        **gain.costs,
         count=len(rows),
         evidence=[
             Evidence(
@@ -725,6 +710,11 @@ PIPE_BYTES = 64 << 10
 """What a pipe holds: a call of so many bytes costs little more than the transfer."""
 
 
+def _by(name: str, program: str) -> str:
+    """Which program of a task it was, where its name does not say it."""
+    return "" if program in (*name.split(), "?") else f" by {program}"
+
+
 class _PipeWriter(NamedTuple):
     task: int
     program: str
@@ -759,7 +749,7 @@ def small_pipe_writes(found: Analyses) -> Iterator[Match]:
         cover = whatif.io_cover(inputs, pick & (bursts["who"] == actor).to_numpy())
         took = int(cover.length()[task])
         needed = max(-(-moved // PIPE_BYTES), 1)
-        program = file_classes.program(str(m.who["exe"].iat[actor])) or "?"
+        program = m.program(actor) or "?"
         # What is no time on a processor is spent waiting for the reader, which larger writes do as well.
         own = float(inputs.time.told["stime_ns"][inputs.lives.process[actor]])
         busy = min(took, own) if own > 0 else took
@@ -776,16 +766,13 @@ def small_pipe_writes(found: Analyses) -> Iterator[Match]:
     top = rows[0]
     saved = found.replays.without(intervals.joined(left_out), cost, most_ns)
     name = inputs.called(top.task)
-    by = "" if top.program in (*name.split(), "?") else f" by {top.program}"
+    by = _by(name, top.program)
     yield Match(
         title=f"{name}: {top.calls:,} writes{by} of {bytes_text(top.bytes / top.calls)} on average to a pipe took"
         f" {time_text(top.time_ns)}; {count_text(top.needed, 'write')} of {bytes_text(PIPE_BYTES)} would"
         f" do{more(len(rows))}",
         names={"task": found.of_task(top.task)},
-        cost_ns=saved.ns,
-        least_ns=saved.least_ns,
-        most_ns=saved.most_ns,
-        estimate=True,
+        **saved.costs,
         count=len(rows),
         evidence=[{**row._asdict(), "task": inputs.called(row.task)} for row in rows[:5]],
         tasks=tasks,
@@ -831,22 +818,35 @@ class _Client(NamedTuple):
     lasted_ns: int
 
 
+class _Way(NamedTuple):
+    """What an actor moved one way; file: the channel with most calls."""
+
+    calls: int
+    bytes: int
+    first_ns: int
+    file: int
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame) -> _Way:
+        most = int(rows["file"].to_numpy()[rows["calls"].to_numpy().argmax()])
+        return cls(int(rows["calls"].sum()), int(rows["bytes"].sum()), int(rows["first_ns"].min()), most)
+
+
 def round_trips(found: Analyses) -> Iterator[Match]:
     """All clients, as one match."""
     inputs, bursts = found.inputs, found.inputs.m.bursts
     rows: list[_Client] = []
     left_out: list[intervals.Intervals] = []
-    for actor, pick, sums in _conversations(found):
+    for actor, pick, sent, got in _conversations(found):
         task = int(inputs.of_who[actor])
         cover = whatif.io_cover(inputs, pick)
-        sent, got = sums[edge_table.WRITE], sums[edge_table.READ]
         begun, over = int(bursts["first_ns"][pick].min()), int(bursts["last_ns"][pick].max())
-        moved = (sent["bytes"] + got["bytes"]) / (sent["calls"] + got["calls"])
-        program = file_classes.program(str(inputs.m.who["exe"].iat[actor])) or "?"
-        address = str(inputs.m.paths[sent["file"]]).rpartition("->")[2]
+        moved = (sent.bytes + got.bytes) / (sent.calls + got.calls)
+        program = inputs.m.program(actor) or "?"
+        address = str(inputs.m.paths[sent.file]).rpartition("->")[2]
         address = address.partition("] ")[2] or address  # of a Unix socket
         took = int(cover.length()[task])
-        rows.append(_Client(task, program, address, sent["calls"], got["calls"], moved, took, over - begun))
+        rows.append(_Client(task, program, address, sent.calls, got.calls, moved, took, over - begun))
         left_out.append(cover.rows)
     rows.sort(key=lambda row: -row.time_ns)
     cost = min(sum(row.time_ns for row in rows), inputs.makespan_ns)
@@ -854,16 +854,13 @@ def round_trips(found: Analyses) -> Iterator[Match]:
         return
     top, gain = rows[0], found.replays.without(intervals.joined(left_out), cost, sum(row.lasted_ns for row in rows))
     name = inputs.called(top.task)
-    by = "" if top.program in (*name.split(), "?") else f" by {top.program}"
+    by = _by(name, top.program)
     yield Match(
         title=f"{name}: {top.requests:,} requests{by} to {top.server}, and as many answers, of"
         f" {bytes_text(top.mean_bytes)} on average, one after the other, took {time_text(top.time_ns)} in"
         f" {time_text(top.lasted_ns)}{more(len(rows))}",
         names={"task": found.of_task(top.task)},
-        cost_ns=gain.ns,
-        least_ns=gain.least_ns,
-        most_ns=gain.most_ns,
-        estimate=True,
+        **gain.costs,
         count=len(rows),
         evidence=[{**row._asdict(), "task": inputs.called(row.task)} for row in rows[:EVIDENCE]],
         tasks={row.task for row in rows},
@@ -871,31 +868,23 @@ def round_trips(found: Analyses) -> Iterator[Match]:
     )
 
 
-def _conversations(found: Analyses) -> Iterator[tuple[int, Bools, dict[int, dict[str, int]]]]:
-    """The actors that sent many small requests and got an answer to each: which bursts these are, and by direction the
-    sums and the channel with most calls. The ranks of a parallel program talk to each other, and are left out."""
+def _conversations(found: Analyses) -> Iterator[tuple[int, Bools, _Way, _Way]]:
+    """The actors that sent many small requests and got an answer to each: which bursts these are, what they sent and
+    what they got. The ranks of a parallel program talk to each other, and are left out."""
     inputs, m = found.inputs, found.inputs.m
     sock = m.of_type("sock") & inputs.works[inputs.of_who[m.bursts["who"]]] & ~m.of_manager[m.bursts["who"].to_numpy()]
     sock &= (ranks_of(inputs) == "")[m.bursts["who"].to_numpy()]
-    for actor, mine in grouping.parts(m.bursts[sock], "who"):
-        by_file = mine.groupby(["dir", "file"]).agg({"calls": "sum", "bytes": "sum", "first_ns": "min"}).reset_index()
-        by_file = by_file[(by_file["bytes"] < FLOOR_BYTES * by_file["calls"]).to_numpy()]
-        by_file = by_file[(by_file["calls"] >= REQUESTS.value).to_numpy()]
-        ways = {way: by_file[(by_file["dir"] == way).to_numpy()] for way in (edge_table.WRITE, edge_table.READ)}
-        if not all(len(rows) for rows in ways.values()):
+    how = {"calls": "sum", "bytes": "sum", "first_ns": "min"}
+    rows = m.bursts[sock].groupby(["who", "dir", "file"]).agg(how).reset_index()
+    small = (rows["calls"] >= REQUESTS.value) & (rows["bytes"] < FLOOR_BYTES * rows["calls"])
+    for actor, mine in grouping.parts(rows[small.to_numpy()], "who"):
+        ways = dict(grouping.parts(mine, "dir"))
+        if len(ways) < 2:
             continue
-        sums = {
-            way: {
-                **{name: int(rows[name].sum()) for name in ("calls", "bytes")},
-                "file": int(rows["file"].to_numpy()[rows["calls"].to_numpy().argmax()]),
-                "first_ns": int(rows["first_ns"].min()),
-            }
-            for way, rows in ways.items()
-        }
-        sent, got = sums[edge_table.WRITE], sums[edge_table.READ]
-        if sent["first_ns"] < got["first_ns"] and got["calls"] <= 2 * sent["calls"] <= 4 * got["calls"]:
-            here = (m.bursts["who"] == actor).to_numpy() & m.bursts["file"].isin(by_file["file"]).to_numpy()
-            yield actor, sock & here, sums
+        sent, got = (_Way.of(ways[way]) for way in (edge_table.WRITE, edge_table.READ))
+        if sent.first_ns < got.first_ns and got.calls <= 2 * sent.calls <= 4 * got.calls:
+            here = (m.bursts["who"] == actor).to_numpy() & m.bursts["file"].isin(mine["file"]).to_numpy()
+            yield actor, sock & here, sent, got
 
 
 ROUND_TRIPS = Rule(

@@ -259,7 +259,7 @@ def _failed(found: Analyses) -> Iterator[_Failed]:
         if not to or ends.signal[to].any() or ends.code[to].any() or not ends.known[to].all():
             continue
         task, code = int(inputs.of_who[actors[-1]]), int(ends.code[process])
-        program = file_classes.program(str(m.who["exe"].iat[lives.last(process)]))
+        program = m.program(lives.last(process))
         if m.of_manager[actors].any() or not inputs.works[task] or (ANSWERS.fullmatch(program) and code == 1):
             continue
         cut = bool((ends.signal[into] == SIGPIPE).any())
@@ -407,10 +407,12 @@ def _used(found: Analyses) -> Iterator[_Used]:
         if ANSWERS.fullmatch(program) and code == 1:
             continue
         file, size = max(written[process].items(), key=lambda row: row[1])
+        if size < FLOOR_BYTES:
+            continue
         later = rows[((rows["file"] == file) & (rows["process"] != process)).to_numpy()]
         later = later[(later["last_ns"] > int(lives.over[process])).to_numpy()]
         readers = later[(later["dir"] == edge_table.READ).to_numpy()]
-        if size < FLOOR_BYTES or len(readers) < len(later) or not len(readers):
+        if len(readers) < len(later) or not len(readers):
             continue
         by = readers["process"].to_numpy(dtype=np.int64)
         if not (ends.known[by] & (ends.code[by] == 0)).all():
@@ -500,7 +502,7 @@ def _half_written(found: Analyses) -> pd.DataFrame:
         if (who, file) not in still_open or anew:
             continue
         readers = inputs.of_who[others["who"].to_numpy()[(others["dir"] == edge_table.READ).to_numpy()]]
-        program = file_classes.program(str(m.who["exe"].iat[who])) or "?"
+        program = m.program(who) or "?"
         users = sorted({int(task) for task in readers} - {int(inputs.of_who[who])})
         if users or ended[who].seen:
             rows.append((int(inputs.of_who[who]), program, ended[who].words, str(m.paths[file]), int(size), users))

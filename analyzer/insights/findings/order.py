@@ -10,7 +10,7 @@ from posixpath import basename, dirname, splitext
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table, file_classes
+from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights import whatif
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.early_reads import EarlyRead
@@ -408,7 +408,7 @@ def _outliving(found: Analyses) -> pd.DataFrame:
             after = int(lives.over[process]) - over
             if after >= least and int(lives.begun[process]) < over:
                 actor = lives.last(process)
-                program = file_classes.program(str(m.who["exe"].iat[actor])) or "process"
+                program = m.program(actor) or "process"
                 rows.append((task, program, after, _written_after(found, process, over)))
     out: pd.DataFrame = pd.DataFrame(rows, columns=columns)
     return out.sort_values("after_ns", ascending=False, kind="stable", ignore_index=True)

@@ -553,7 +553,7 @@ def _works(found: Analyses, accesses: _Accesses) -> Iterator[tuple[int, _Work]]:
             continue
         if keys[actors[0]] in ranks or m.of_manager[actors].any() or len(set(inputs.of_who[actors].tolist())) > 1:
             continue
-        program = file_classes.program(str(m.who["exe"].iat[lives.last(process)]))
+        program = m.program(lives.last(process))
         if program not in COPIERS:  # file_copies.py tells of these
             inputs_of = tuple(sorted((_origin(file, source), moved) for file, moved in _large(taken).items()))
             yield process, _Work(program, inputs_of, tuple(sorted(_large(wrote).values())))
@@ -700,7 +700,7 @@ def _programs(found: Analyses, actors: Ints) -> Iterator[_Started]:
     inputs, loads = found.inputs, found.start_ups
     lives = (inputs.lives.end - inputs.lives.start)[actors]
     stage = inputs.tasks["stage_code"].to_numpy(dtype=np.int64)[inputs.of_who]
-    names = [file_classes.program(str(inputs.m.who["exe"].iat[actor])) for actor in actors.tolist()]
+    names = [inputs.m.program(actor) for actor in actors.tolist()]
     place = {name: at for at, name in enumerate(dict.fromkeys(names))}
     program = np.array([place[name] for name in names], dtype=np.int64)
     code, first = grouping.numbered(grouping.pack(stage[actors], program))
