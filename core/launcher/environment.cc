@@ -262,7 +262,7 @@ bool is_to_be_followed(const std::string &command, const Environment &traced) {
   const FollowChoice choice = follow_choice(traced);
   const auto found = choice.is_any() ? which(command) : std::nullopt;
   int64_t bytes_read = 0;
-  return found && choice.wants(found->c_str(), look_at_program(found->c_str(), bytes_read));
+  return found && choice.wants(found->c_str(), look_at_program(found->c_str(), choice.needs(), bytes_read));
 }
 
 bool wants_following(const Environment &traced) { return follow_choice(traced).is_any(); }

@@ -44,7 +44,7 @@ unsigned long event_message(int tid) {
 class Follower {
  public:
   Follower(const JournalPlace &place, const FollowRequest &request, std::string tags)
-      : place_(place), request_(request), tags_{std::move(tags), ""} {}
+      : place_(place), choice_{place.follows_unseen, place.follows}, request_(request), tags_{std::move(tags), ""} {}
 
   bool begin() { return trace(PTRACE_SEIZE, request_.tid, 0, kOptions) == 0; }
 
@@ -217,7 +217,7 @@ class Follower {
     int64_t bytes_read = 0;
     const std::string program = "/proc/" + std::to_string(tid) + "/exe";
     const char *preload = environment.get("LD_PRELOAD");
-    const ProgramLook look = look_at_program(program.c_str(), bytes_read);
+    const ProgramLook look = look_at_program(program.c_str(), choice_.needs(), bytes_read);
     const bool is_preloaded = look.obstacle == Obstacle::kNone && environment.get("TAILRACE_RUN") && preload &&
                               string_view(preload).find("libtailrace.so") != string_view::npos &&
                               !is_wanted(tracee, program, look);
@@ -239,12 +239,11 @@ class Follower {
   // As the core would ask for it (spawn/injection.cc): by the path that was executed, which may be a script's, or by
   // the file.
   bool is_wanted(const Tracee &tracee, const std::string &program, const ProgramLook &look) const {
-    const FollowChoice choice{place_.follows_unseen, place_.follows};
-    if (!choice.is_any()) return false;
-    if (choice.wants(program.c_str(), look)) return true;
+    if (!choice_.is_any()) return false;
+    if (choice_.wants(program.c_str(), look)) return true;
     const auto executed = tracee.read_path(tracee.auxiliary(AT_EXECFN));
     return executed && (matches_any_pattern(*executed, place_.follows) ||
-                        choice.wants(tracee.path_from_here(AT_FDCWD, *executed).c_str(), look));
+                        choice_.wants(tracee.path_from_here(AT_FDCWD, *executed).c_str(), look));
   }
 
   void exiting(int tid, Thread &thread) {
@@ -257,6 +256,7 @@ class Follower {
   }
 
   const JournalPlace &place_;
+  const FollowChoice choice_;
   const FollowRequest request_;
   const ProgramTags tags_;
   std::map<int, Thread> threads_;

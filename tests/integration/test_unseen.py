@@ -27,6 +27,8 @@ BUILDS = {
     "static": ([*STATIC], "unseen.c"),
     "musl": (["musl-gcc", "-O1", "-w", "-o"], "unseen.c"),
     "go": (["go", "build", "-o"], "unseen.go"),
+    # Not by libc: known by its instructions.
+    "inlined": (["cc", "-pthread", "-O1", "-w", "-include", str(SOURCES / "inlined_calls.h"), "-o"], "unseen.c"),
     "ring": ([*STATIC], "raw_ring.c"),
     "talks": ([*STATIC], "talks.c"),
     "waits": ([*STATIC], "waits.c"),
@@ -74,7 +76,7 @@ def prepare(directory: Path) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("kind", [*C, "go"])
+@pytest.mark.parametrize("kind", [*C, "go", "inlined"])
 def test_a_pipeline_with_ordinary_programs_is_as_strace_sees_it(
     tmp_path: Path, programs: Callable[[str], Path], kind: str
 ) -> None:

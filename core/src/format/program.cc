@@ -34,8 +34,9 @@ constexpr uint16_t kMachine = EM_AARCH64;
 #endif
 
 constexpr size_t kMostRows = 64, kRowsAtOnce = 8;  // of a file's tables
-constexpr size_t kTextBytes = 512, kHeadBytes = 256;
+constexpr size_t kTextBytes = 512, kHeadBytes = 256, kCodeBytes = 4096;
 constexpr size_t kAlign = 4;
+constexpr uint64_t kMostCode = uint64_t{1} << 28;  // a sparse file's headers may name any size
 
 // A note by the name of its owner, which is at most a few characters.
 bool has_note(const char *notes, size_t n, uint32_t type, string_view owner) {
@@ -59,6 +60,40 @@ bool has_go_note(const char *notes, size_t n) { return has_note(notes, n, 4, "Go
 // .note.tailrace: linked with libtailrace.a (core/static/note.s), so it records by itself.
 bool has_own_note(const char *notes, size_t n) { return has_note(notes, n, 1, "tailrace"); }
 
+// Instructions that are a system call, by which a program moves a file's data itself (Zig's and Rust's libraries do):
+// the number is loaded right before. Elsewhere in the code the same bytes are as good as impossible; programs that
+// call libc have none (python, perl, node, git), though all have the two bytes of `syscall` somewhere.
+#if defined(__x86_64__)
+constexpr size_t kCallBytes = 7;  // mov $number, %eax (5 bytes); syscall
+bool is_data_call(const char *call) {
+  if (memcmp(call + 5, "\x0f\x05", 2) != 0) return false;
+  if (memcmp(call + 3, "\x31\xc0", 2) == 0) return true;  // xor %eax, %eax: read
+  uint32_t number;
+  memcpy(&number, call + 1, sizeof number);
+  constexpr uint32_t kNumbers[] = {SYS_read,  SYS_write,  SYS_pread64, SYS_pwrite64,
+                                   SYS_readv, SYS_writev, SYS_open,    SYS_openat};
+  for (uint32_t of_data : kNumbers) {
+    if (call[0] == '\xb8' && number == of_data) return true;
+  }
+  return false;
+}
+constexpr char kCallEnd = '\x05';  // the last byte of each
+#else
+constexpr size_t kCallBytes = 8;  // mov w8 or x8, #number; svc #0
+bool is_data_call(const char *call) {
+  uint32_t move, trap;
+  memcpy(&move, call, sizeof move);
+  memcpy(&trap, call + 4, sizeof trap);
+  constexpr uint32_t kSvc = 0xd4000001, kMove = 0x52800008, kWide = 0x80000000, kShift = 5;
+  constexpr uint32_t kNumbers[] = {SYS_read, SYS_write, SYS_pread64, SYS_pwrite64, SYS_readv, SYS_writev, SYS_openat};
+  for (uint32_t of_data : kNumbers) {
+    if (trap == kSvc && (move & ~kWide) == (kMove | of_data << kShift)) return true;
+  }
+  return false;
+}
+constexpr char kCallEnd = '\xd4';
+#endif
+
 // An open program file, read with pread.
 class ProgramFile {
  public:
@@ -70,7 +105,7 @@ class ProgramFile {
     return got;
   }
 
-  ProgramLook look(const Elf64_Ehdr &elf) {
+  ProgramLook look(const Elf64_Ehdr &elf, LookAt part) {
     if (elf.e_ident[EI_CLASS] != ELFCLASS64 || elf.e_machine != kMachine) return {Obstacle::kMachine};
     if (elf.e_phentsize != sizeof(Elf64_Phdr)) return {};
     bool go = false, ours = false, is_musl = false, has_interpreter = false;
@@ -80,15 +115,16 @@ class ProgramFile {
       if (s.p_type != PT_INTERP && s.p_type != PT_NOTE) return true;
       char text[kTextBytes];
       long n = read(text, s.p_filesz < sizeof text ? s.p_filesz : sizeof text, s.p_offset);
-      string_view part(text, n > 0 ? static_cast<size_t>(n) : 0);
-      if (s.p_type == PT_INTERP) has_interpreter = true, is_musl = part.find("/ld-musl-") != string_view::npos;
+      string_view named(text, n > 0 ? static_cast<size_t>(n) : 0);
+      if (s.p_type == PT_INTERP) has_interpreter = true, is_musl = named.find("/ld-musl-") != string_view::npos;
       if (s.p_type == PT_NOTE) {
-        go = go || has_go_note(part.data(), part.size());
-        ours = ours || has_own_note(part.data(), part.size());
+        go = go || has_go_note(named.data(), named.size());
+        ours = ours || has_own_note(named.data(), named.size());
       }
       return true;
     });
-    if (has_interpreter) return {is_musl ? Obstacle::kMusl : Obstacle::kNone, go && !is_musl};
+    if (is_musl) return {Obstacle::kMusl};
+    if (has_interpreter) return {Obstacle::kNone, go || (part == LookAt::kCode && calls_kernel(elf))};
     // A shared object without an interpreter is the dynamic linker, with a program as its argument.
     if (!is_whole || (elf.e_type == ET_DYN && !is_static_pie(dynamic))) return {};
     if (ours) return {};
@@ -110,6 +146,36 @@ class ProgramFile {
       }
     }
     return true;
+  }
+
+  bool calls_kernel(const Elf64_Ehdr &elf) {
+    bool found = false;
+    each<Elf64_Phdr>(elf.e_phoff, elf.e_phnum, [&](const Elf64_Phdr &s) {
+      found = s.p_type == PT_LOAD && (s.p_flags & PF_X) && has_data_call(s.p_offset, s.p_filesz);
+      return !found;
+    });
+    return found;
+  }
+
+  bool has_data_call(uint64_t at, uint64_t bytes) {
+    char code[kCodeBytes];
+    size_t kept = 0;  // of the piece before
+    bytes = bytes < kMostCode ? bytes : kMostCode;
+    while (bytes > 0) {
+      const size_t most = sizeof code - kept;
+      const long n = read(code + kept, bytes < most ? bytes : most, at);
+      if (n <= 0) return false;
+      at += static_cast<size_t>(n), bytes -= static_cast<size_t>(n);
+      const char *const end = code + kept + n;
+      for (const char *last = code + kCallBytes - 1; last < end; ++last) {
+        last = static_cast<const char *>(memchr(last, kCallEnd, static_cast<size_t>(end - last)));
+        if (!last) break;
+        if (is_data_call(last + 1 - kCallBytes)) return true;
+      }
+      kept = kept + static_cast<size_t>(n) < kCallBytes ? kept + static_cast<size_t>(n) : kCallBytes - 1;
+      memmove(code, end - kept, kept);
+    }
+    return false;
   }
 
   bool is_static_pie(const Elf64_Phdr &dynamic) {
@@ -139,7 +205,7 @@ bool interpreter_of(char *head, size_t n) {
 }
 
 // What keeps the library out of the program, or kNone; in `head`, where it is a script, the name of its interpreter.
-ProgramLook look_at(const char *path, char (&head)[kHeadBytes], bool &is_script, int64_t &read_bytes) {
+ProgramLook look_at(const char *path, LookAt part, char (&head)[kHeadBytes], bool &is_script, int64_t &read_bytes) {
   int fd = sys::open(path, O_RDONLY | O_NONBLOCK);
   is_script = false;
   // A program that gives privileges may be executable and not readable.
@@ -150,7 +216,7 @@ ProgramLook look_at(const char *path, char (&head)[kHeadBytes], bool &is_script,
   if (n >= static_cast<long>(sizeof(Elf64_Ehdr)) && memcmp(head, ELFMAG, SELFMAG) == 0) {
     Elf64_Ehdr elf;
     memcpy(&elf, head, sizeof elf);
-    found = file.look(elf);
+    found = file.look(elf, part);
     // Of the others the library must stay out of the environment.
     if (!breaks(found.obstacle) && gives_privileges(path)) found = {Obstacle::kSetuid};
   } else {
@@ -162,14 +228,14 @@ ProgramLook look_at(const char *path, char (&head)[kHeadBytes], bool &is_script,
 
 }  // namespace
 
-ProgramLook look_at_program(const char *path, int64_t &read_bytes) {
+ProgramLook look_at_program(const char *path, LookAt part, int64_t &read_bytes) {
   constexpr int kMostScripts = 4;
   char head[kHeadBytes], name[kHeadBytes];
   bool is_script;
-  ProgramLook found = look_at(path, head, is_script, read_bytes);
+  ProgramLook found = look_at(path, part, head, is_script, read_bytes);
   for (int i = 0; is_script && i < kMostScripts; ++i) {
     memcpy(name, head, sizeof name);
-    found = look_at(name, head, is_script, read_bytes);
+    found = look_at(name, part, head, is_script, read_bytes);
   }
   return found;
 }

@@ -32,14 +32,17 @@ extern const string_view kObstacleNames[static_cast<int>(Obstacle::kCount)];
 // What a program's file tells.
 struct ProgramLook {
   Obstacle obstacle = Obstacle::kNone;
-  // It can be preloaded, and calls the kernel without libc: linked with libc by Go (cgo). Other programs that do so
-  // (static Rust with libc loaded later, bun) don't show it in their files.
+  // It can be preloaded, and calls the kernel without libc: linked with libc by Go (cgo), or its code says so.
   bool calls_kernel = false;
 };
+enum class LookAt : uint8_t {
+  kHeaders,  // some KiB
+  kCode,     // all of it, until a call of the kernel is found: 0.9 ms a MiB
+};
 // A script counts as its interpreter. Adds the bytes read from files to `read_bytes`.
-ProgramLook look_at_program(const char *path, int64_t &read_bytes);
+ProgramLook look_at_program(const char *path, LookAt part, int64_t &read_bytes);
 inline Obstacle find_obstacle(const char *path, int64_t &read_bytes) {
-  return look_at_program(path, read_bytes).obstacle;
+  return look_at_program(path, LookAt::kHeaders, read_bytes).obstacle;
 }
 
 // Whether the file gives who executes it rights that he lacks (set-uid, set-gid, capabilities).
@@ -51,6 +54,7 @@ struct FollowChoice {
   string_view patterns;  // others, by their paths
 
   bool is_any() const { return unseen || !patterns.empty(); }
+  LookAt needs() const { return unseen ? LookAt::kCode : LookAt::kHeaders; }
   // `path`: as it is executed; `look` is of it. One that gives privileges would lose them.
   bool wants(const char *path, const ProgramLook &look) const;
 };

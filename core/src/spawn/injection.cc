@@ -196,7 +196,7 @@ Program::Program(const char *path, char *const *environment) : path_(path && rea
     const FollowChoice follow{chosen[Setting::TAILRACE_UNSEEN] == kFollowAll, chosen[Setting::TAILRACE_FOLLOW]};
     const bool is_out = is_left_out(path_);
     ProgramLook look{Obstacle::kLeftOut};
-    if (!is_out) with_own_look([&] { look = look_at_program(path_, bytes_read); });
+    if (!is_out) with_own_look([&] { look = look_at_program(path_, follow.needs(), bytes_read); });
     obstacle_ = look.obstacle;
     is_to_be_followed_ = follow.is_any() && follow.wants(path_, look);
   }
