@@ -13,8 +13,8 @@ FILES = {name: row.loads for name, row in ADAPTERS.items() if row.loads}
 
 @click.command()
 @click.argument("manager", type=click.Choice(list(FILES)), metavar=f"[{'|'.join(FILES)}]")
-@click.option("--begin", nargs=3, hidden=True, help="Of tailrace.mk: makefile, make's version, all makefiles.")
-def command(manager: str, begin: tuple[str, str, str] | None) -> None:
+@click.option("--begin", nargs=2, hidden=True, help="Of tailrace.mk: makefile, make's version.")
+def command(manager: str, begin: tuple[str, str] | None) -> None:
     """Print the path of the file that a workflow manager loads to be traced.
 
     \b

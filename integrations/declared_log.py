@@ -46,6 +46,7 @@ _log = logging.getLogger("tailrace.declared")
 REQUIRED_KEYS = {
     "workflow": ("workflow", "manager", "version", "t_ns", "config"),
     "task": ("workflow", "stage", "task", "kind", "name", "deps", "inputs", "outputs"),
+    "plan": ("workflow", "task", "deps", "inputs", "outputs"),
     "wait": ("workflow", "task", "awaited"),
     "try": ("workflow", "task", "try", "t_launch_ns"),
     "end": ("workflow", "task", "t_end_ns", "status", "tries"),

@@ -152,12 +152,16 @@ def untouched(inputs: Inputs) -> pd.DataFrame:
     by_anyone = set(bursts["file"].tolist())
     staging = _Staging(inputs)
     ran = set(zip(who["workflow"], who["task"], strict=True)) - _failed(inputs.tables.get("outcomes"))
+    made = set(files["path"][files["direction"] == "w"])
     rows = []
     for row in files.to_dict("records"):
         name = (str(row["workflow"] or ""), str(row["task"]))
         if name not in ran or not isinstance(row["path"], str):
             continue
         codes = [*codes_of.get(row["path"], ()), *_below(paths, codes_of, row["path"])]
+        # What its maker never made is said of the maker: a target of make that is phony, though nothing says so.
+        if row["direction"] == "r" and not codes and row["path"] in made:
+            continue
         read, wrote = (any((name, code, way) in did for code in codes) for way in (edge_table.READ, edge_table.WRITE))
         wanted = wrote if row["direction"] == "w" else read
         # A folder is made, and others may fill it.

@@ -2,14 +2,17 @@
 
 Invariants: a line that can't be used becomes a row of declared_problems with its file and number (0: the whole file),
 and the other lines are used. An object of an unknown type is ignored, since types may be added. A task is identified by
-(workflow, task): its `task`, `try` and `end` lines become one row, whichever files contain them.
+(workflow, task): its `task`, `try` and `end` lines become one row, whichever files contain them. What a manager has
+planned (`plan` lines) counts for tasks that have another line; what did not run stands for what it would have waited
+for.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import BinaryIO
 
 from tailrace.analyzer.store.layout import Source
@@ -50,6 +53,7 @@ NAMES = (
 _NEEDED: dict[str, dict[str, type]] = {
     "workflow": {"workflow": str, "manager": str},
     "task": {"workflow": str, "stage": str, "task": str, "deps": list, "inputs": list, "outputs": list},
+    "plan": {"workflow": str, "task": str, "deps": list, "inputs": list, "outputs": list},
     "wait": {"workflow": str, "task": str, "awaited": list},
     "try": {"workflow": str, "task": str, "try": int, "t_launch_ns": int},
     "end": {"workflow": str, "task": str, "t_end_ns": int, "status": str},
@@ -72,6 +76,24 @@ _LINKS = {
 }
 """What a task's lines may repeat."""
 _DIRECTIONS = {"inputs": "r", "outputs": "w"}
+_MOST_PASSED = 1000
+"""Tasks that one that did not run stands for."""
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A `plan` line. names: of the task; deps: task, via and path; files: direction, path and url, with the task that
+    makes an input, "" without one."""
+
+    names: list[str]
+    deps: list[tuple[str, str | None, str | None]]
+    files: list[tuple[str, tuple[str | None, ...]]]
+
+
+_Plans = dict[str, list[_Plan]]
+"""Of a workflow, by each name of a task."""
+_Tasks = dict[str, None]
+"""Names in order."""
 
 
 def clear(db: sqlite3.Connection) -> None:
@@ -83,21 +105,24 @@ def clear(db: sqlite3.Connection) -> None:
 def fill(db: sqlite3.Connection, files: Iterable[Source]) -> None:
     """Adds the lines of all declared files."""
     several = False
+    plans: dict[str, _Plans] = {}
     for source in files:
         name = source.name
         try:
             if source.obstacle:
                 raise OSError(None, source.obstacle)
             with ownership.open_regular(source.path, _LIMIT) as file:
-                several |= _fill_from(db, name, file)
+                several |= _fill_from(db, name, file, plans)
         except OSError as error:
             _refuse(db, name, 0, f"the file can't be read: {error.strerror}")
-    if several:
+    for workflow, planned in plans.items():
+        _fill_planned(db, workflow, planned)
+    if several or plans:
         for table, columns in _LINKS.items():
             db.execute(f"DELETE FROM {table} WHERE rowid NOT IN (SELECT min(rowid) FROM {table} GROUP BY {columns})")
 
 
-def _fill_from(db: sqlite3.Connection, name: str, file: BinaryIO) -> bool:
+def _fill_from(db: sqlite3.Connection, name: str, file: BinaryIO, plans: dict[str, _Plans]) -> bool:
     """Adds the lines of a file. Returns whether there may be several `task` lines of one task."""
     number, several = 0, False
     while line := file.readline(_LINE_LIMIT):
@@ -107,7 +132,7 @@ def _fill_from(db: sqlite3.Connection, name: str, file: BinaryIO) -> bool:
                 raise ValueError(f"the line is longer than {_LINE_LIMIT:,} bytes: it and the rest are left out")
             if line.strip():
                 memory.check_json(name, len(line))
-                several |= _add(db, _object(line))
+                several |= _add(db, _object(line), plans)
         except (ValueError, RecursionError, TraceError, sqlite3.Error, OverflowError) as error:
             _refuse(db, name, number, str(error))
         if len(line) == _LINE_LIMIT:
@@ -135,9 +160,11 @@ def _object(line: bytes) -> Document:
     return value
 
 
-def _add(db: sqlite3.Connection, value: Document) -> bool:
+def _add(db: sqlite3.Connection, value: Document, plans: dict[str, _Plans]) -> bool:
     """Returns whether it is a `task` line of a task that other lines were about."""
     known = False
+    if value["type"] == "plan":
+        _add_plan(plans, value)
     if value["type"] == "workflow":
         row = (*_texts(value, "workflow", "manager", "version"), _integer(value.get("t_ns")))
         db.execute("INSERT INTO declared_workflows VALUES (?, ?, ?, ?, ?)", (*row, json.dumps(value.get("config"))))
@@ -188,18 +215,85 @@ def _stored(column: str, value: object) -> str | int | None:
     return json.dumps(value) if column in _JSON and value is not None else _text(value)
 
 
-def _add_links(db: sqlite3.Connection, value: Document) -> None:
-    key = _texts(value, "workflow", "task")
+def _deps(value: Document) -> list[tuple[str, str | None, str | None]]:
+    """Task, via and path of its dependencies."""
+    found = []
     for dep in _list(value, "deps"):
         if not isinstance(dep, dict) or not isinstance(dep.get("task"), str):
             raise ValueError("a dependency has no task")
-        db.execute("INSERT INTO declared_deps VALUES (?, ?, ?, ?, ?)", (*key, *_texts(dep, "task", "via", "path")))
+        found.append((clean(dep["task"]), _text(dep.get("via")), _text(dep.get("path"))))
+    return found
+
+
+def _files(value: Document) -> list[tuple[str, tuple[str | None, ...]]]:
+    """The task that makes each file, "" without one; direction, path and url."""
+    found = []
     for name, direction in _DIRECTIONS.items():
         for file in _list(value, name):
             if not isinstance(file, dict):
                 raise ValueError(f"an entry of {name} is not an object")
-            row = (*key, direction, *_texts(file, "path", "url"))
-            db.execute("INSERT INTO declared_files VALUES (?, ?, ?, ?, ?)", row)
+            found.append((_text(file.get("maker")) or "", (direction, *_texts(file, "path", "url"))))
+    return found
+
+
+def _add_links(db: sqlite3.Connection, value: Document) -> None:
+    key = _texts(value, "workflow", "task")
+    db.executemany("INSERT INTO declared_deps VALUES (?, ?, ?, ?, ?)", [(*key, *dep) for dep in _deps(value)])
+    db.executemany("INSERT INTO declared_files VALUES (?, ?, ?, ?, ?)", [(*key, *file) for _, file in _files(value)])
+
+
+def _add_plan(plans: dict[str, _Plans], value: Document) -> None:
+    also = value.get("also")
+    named = [value["task"], *(also if isinstance(also, list) else ())]
+    names = [clean(name) for name in named if isinstance(name, str)]
+    plan = _Plan(names, _deps(value), _files(value))
+    of_workflow = plans.setdefault(clean(str(value["workflow"])), {})
+    for name in dict.fromkeys(names):
+        of_workflow.setdefault(name, []).append(plan)
+
+
+def _fill_planned(db: sqlite3.Connection, workflow: str, plans: _Plans) -> None:
+    """Adds what was planned of the tasks that have lines of their own."""
+    begun = {task for (task,) in db.execute("SELECT task FROM declared_tasks WHERE workflow = ?", (workflow,))}
+    ran = {
+        name: tasks
+        for name, mine in plans.items()
+        if (tasks := dict.fromkeys(one for plan in mine for one in plan.names if one in begun))
+    }
+    before = {**_passed(plans, ran), **ran}
+    for task in begun & plans.keys():
+        for plan in plans[task]:
+            deps = [
+                (workflow, task, one, *how) for dep, *how in plan.deps for one in before.get(dep, ()) if one != task
+            ]
+            files = [(workflow, task, *file) for maker, file in plan.files if not maker or maker in ran]
+            db.executemany("INSERT INTO declared_deps VALUES (?, ?, ?, ?, ?)", deps)
+            db.executemany("INSERT INTO declared_files VALUES (?, ?, ?, ?, ?)", files)
+
+
+def _passed(plans: _Plans, ran: Mapping[str, _Tasks]) -> dict[str, _Tasks]:
+    """Of each planned task that did not run the tasks that were over where it was waited for; without recursion, since
+    a makefile may have thousands of levels."""
+    found: dict[str, _Tasks] = {}
+
+    def needs(name: str) -> Iterator[str]:
+        return (dep for plan in plans[name] for dep, *_ in plan.deps if dep in plans)
+
+    for first in plans:
+        pending = [] if first in ran or first in found else [(first, needs(first))]
+        while pending:
+            name, rest = pending[-1]
+            mine = found.setdefault(name, {})
+            below = next(rest, None)
+            if below is None:
+                pending.pop()
+                above = found[pending[-1][0]] if pending else {}
+                above.update(mine if len(above) < _MOST_PASSED else {})
+            elif below in ran or below in found:
+                mine.update((ran.get(below) or found[below]) if len(mine) < _MOST_PASSED else {})
+            else:
+                pending.append((below, needs(below)))
+    return found
 
 
 def _add_waits(db: sqlite3.Connection, value: Document) -> None:

@@ -3,9 +3,8 @@
 tailrace run -o run -- make -f Makefile -f "$(tailrace adapter make)" -j 4
 
 tailrace.mk    sets SHELL and .SHELLFLAGS, which make expands for each line of a recipe
-sh             the shell that make then starts: sets the tags, and executes the makefile's own shell
-begin.py       once a make: `tailrace adapter make --begin` begins the declarations
-rules.py       the rules that make several targets by one recipe, or have none, from the text of the makefiles
-passing.py     those without a recipe
-purity.py      whether make may expand a text a second time
+sh             the shell that make then starts: sets the tags, says that the target's recipe runs, and executes the
+               makefile's own shell
+begin.py       once a make: `tailrace adapter make --begin` declares what make may do
+plan.py        that, by `make -pn`
 """

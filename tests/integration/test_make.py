@@ -10,6 +10,7 @@ import pytest
 import tailrace
 from support.commands import run_cli
 from support.harm import active_environment
+from support.makes import tasks_of
 from support.run_files import Trace, read_declared
 
 pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="no GNU make: apt-get install make")
@@ -90,10 +91,10 @@ def test_each_target_is_a_task_with_what_its_recipe_wrote(folder: Path) -> None:
 
 
 def test_prerequisites_are_declared(folder: Path) -> None:
-    tasks = {line["task"]: line for line in read_declared(folder / "run") if line["type"] == "task"}
-    assert {name: line["stage"] for name, line in tasks.items()} == STAGES
-    assert {(dep["task"], name) for name, line in tasks.items() for dep in line["deps"]} == EDGES
-    assert [Path(file["path"]).name for file in tasks["out/sum"]["inputs"]] == ["x.txt", "y.txt", "source"]
+    tasks = tasks_of(folder / "run")
+    assert {name: task["stage"] for name, task in tasks.items()} == STAGES
+    assert {(dep, name) for name, task in tasks.items() for dep in task["deps"]} == EDGES
+    assert sorted(Path(path).name for path in tasks["out/sum"]["inputs"]) == ["source", "x.txt", "y.txt"]
     run = tailrace.open(folder / "run")
     statuses = {
         (row["producer"], row["consumer"]): row["status"] for row in run.insights().declared.table.to_dict("records")

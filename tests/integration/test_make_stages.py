@@ -9,8 +9,7 @@ import pytest
 
 import tailrace
 from support.commands import run_cli
-from support.harm import active_environment
-from support.run_files import read_declared
+from support.makes import tasks_of, traced
 
 pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="no GNU make: apt-get install make")
 
@@ -152,14 +151,14 @@ out:
 """,
 }
 FILES = {"names.mk": "NAMES := x y\nNAMES += z\n", "late.mk": "data: $(L)\n", "folder/a.txt": "text\n"}
-UNKNOWN = {
-    "not expanded twice": "data: $(shell echo a)",
-    "made by eval": "$(eval data: a)",
+COMPUTED = {
+    "by the shell": "data: $(shell echo a)",
+    "by eval": "$(eval data: a)",
     "a name that is computed": "NAME := L\nL := a\ndata: $($(NAME))",
     "other values later": "L := a\ndata: $(L)\nL := b",
     "added to by eval later": "L := a\ndata: $(L)\n$(eval L += b)",
     "a condition that changes": "ifndef L\ndata: a\nendif\nL := 1",
-    "a condition that was not so": "ifdef L\ndata: b\nendif\nL := 1",
+    "a condition that was not so": "ifdef L\ndata: b\nendif\nL := 1\ndata: a",
     "set in an including makefile": "L := a\ninclude late.mk\nL := b",
 }
 
@@ -175,13 +174,6 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     for name in ("traced", "bare"):
         fill(tmp_path / name, MAKEFILES[request.param])
     return tmp_path
-
-
-def traced(folder: Path, *words: str) -> str:
-    command = ["make", "-f", "Makefile", "-f", run_cli("adapter", "make").stdout.strip(), *words]
-    done = run_cli("run", "-q", "-o", folder.parent / "run", "--", *command, cwd=folder, env=active_environment())
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
 
 
 def said(text: str) -> list[str]:
@@ -220,52 +212,48 @@ def waited(of: dict[str, set[str]], target: str, makers: dict[str, str]) -> set[
 
 
 def test_dependencies_are_those_of_makes_own_database(folder: Path) -> None:
-    traced(folder / "traced", "-j4")
-    tasks = {line["task"]: line for line in read_declared(folder / "run") if line["type"] == "task"}
+    traced(folder / "traced", folder / "run", "-j4")
+    tasks = tasks_of(folder / "run")
     root = (folder / "traced").resolve()
-    makers = {
-        str(Path(file["path"]).relative_to(root)): name for name, task in tasks.items() for file in task["outputs"]
-    }
+    makers = {str(Path(path).relative_to(root)): name for name, task in tasks.items() for path in task["outputs"]}
     names = database(folder / "bare")
-    assert {name: {dep["task"] for dep in task["deps"]} for name, task in tasks.items()} == {
+    assert {name: set(task["deps"]) for name, task in tasks.items()} == {
         name: waited(names, name, makers) for name in tasks
     }
-    assert all(len(task["deps"]) == len({dep["task"] for dep in task["deps"]}) for task in tasks.values())
+    assert all(len(task["deps"]) == len(set(task["deps"])) for task in tasks.values())
 
 
 def test_nothing_is_called_undeclared_and_no_phony_target_a_file(folder: Path) -> None:
-    traced(folder / "traced", "-j4")
+    traced(folder / "traced", folder / "run", "-j4")
     found = tailrace.open(folder / "run").insights().declared
     assert found.undeclared.query("order != 'declared'").empty
-    inputs = [file["path"] for line in read_declared(folder / "run") for file in line.get("inputs", ())]
+    inputs = [path for task in tasks_of(folder / "run").values() for path in task["inputs"]]
     assert not [path for path in inputs if not Path(path).exists()]
     assert not re.search(r"^ +race ", run_cli("report", folder / "run").stdout, re.MULTILINE)
 
 
 def test_make_builds_and_says_the_same(folder: Path) -> None:
     bare = subprocess.run(["make", "-j4"], cwd=folder / "bare", capture_output=True, text=True, check=True)
-    assert said(traced(folder / "traced", "-j4")) == said(bare.stdout + bare.stderr)
+    assert said(traced(folder / "traced", folder / "run", "-j4")) == said(bare.stdout + bare.stderr)
     assert written(folder / "traced") == written(folder / "bare")
     again = subprocess.run(["make", "-j4"], cwd=folder / "bare", capture_output=True, text=True, check=True)
     shutil.rmtree(folder / "run")
-    assert said(traced(folder / "traced", "-j4")) == said(again.stdout + again.stderr)
+    assert said(traced(folder / "traced", folder / "run", "-j4")) == said(again.stdout + again.stderr)
 
 
-@pytest.mark.parametrize("text", UNKNOWN.values(), ids=UNKNOWN)
-def test_prerequisites_that_may_not_be_makes_are_not_declared(text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", COMPUTED.values(), ids=COMPUTED)
+def test_prerequisites_are_makes_own_however_they_are_computed(text: str, tmp_path: Path) -> None:
     rest = "all: a b c\na b:\n\tseq 10 > $@\nc: data\n\tcat a > $@\n"
     fill(tmp_path / "traced", f".PHONY: data\nall:\n{text}\n{rest}")
-    traced(tmp_path / "traced")
-    tasks = {line["task"]: line["deps"] for line in read_declared(tmp_path / "run") if line["type"] == "task"}
-    assert tasks.keys() == {"a", "b", "c"} and not any(tasks.values())
+    traced(tmp_path / "traced", tmp_path / "run")
+    assert {name: task["deps"] for name, task in tasks_of(tmp_path / "run").items()} == {"a": [], "b": [], "c": ["a"]}
 
 
 def test_what_make_takes_for_old_passes_on_nothing(tmp_path: Path) -> None:
     fill(tmp_path / "traced", "all: a c\nc: data\n\techo > $@\ndata: a\na:\n\techo > $@\n")
     (tmp_path / "traced" / "data").touch()
-    traced(tmp_path / "traced", "-ko", "data")
-    tasks = {line["task"]: line["deps"] for line in read_declared(tmp_path / "run") if line["type"] == "task"}
-    assert tasks == {"a": [], "c": []}
+    traced(tmp_path / "traced", tmp_path / "run", "-ko", "data")
+    assert {name: task["deps"] for name, task in tasks_of(tmp_path / "run").items()} == {"a": [], "c": []}
 
 
 def test_a_target_of_many_levels_breaks_nothing(tmp_path: Path) -> None:
@@ -274,12 +262,36 @@ def test_a_target_of_many_levels_breaks_nothing(tmp_path: Path) -> None:
         tmp_path / "traced",
         f"all: near far\nfar: s2999\n\techo > $@\nnear: s30\n\tcat s0 > $@\n{chain}s0:\n\techo > $@\n",
     )
-    traced(tmp_path / "traced")
-    tasks = {line["task"]: line["deps"] for line in read_declared(tmp_path / "run") if line["type"] == "task"}
-    assert [dep["task"] for dep in tasks["near"]] == ["s0"]
+    traced(tmp_path / "traced", tmp_path / "run")
+    tasks = tasks_of(tmp_path / "run")
+    assert tasks["near"]["deps"] == ["s0"] and tasks["far"]["deps"] == ["s0"]
+
+
+def test_what_did_not_run_stands_for_what_it_waited_for(tmp_path: Path) -> None:
+    makefile = "all: c\nc: b\n\tcat b > $@\nb: | a\n\techo > $@\na: source\n\tcat source > $@\nsource: ; echo > $@\n"
+    fill(tmp_path / "traced", makefile)
+    for name in ("source", "b"):
+        (tmp_path / "traced" / name).touch()
+    traced(tmp_path / "traced", tmp_path / "run")
+    tasks = tasks_of(tmp_path / "run")
+    assert {name: task["deps"] for name, task in tasks.items()} == {"a": [], "c": ["a"]}
+    assert [Path(path).name for path in tasks["c"]["inputs"]] == ["b"]
+
+
+def test_no_recipe_runs_twice(tmp_path: Path) -> None:
+    sub = "sub.mk: ; @echo sub >> ran\n"
+    makefile = (
+        "all: a b\na:\n\t+echo a >> ran\n\techo $(shell echo expanded >> ran)\n"
+        "b: ; $(MAKE) -f sub.mk sub.mk\n.PHONY: a b\n-include made.d\nmade.d: ; echo made >> ran; touch $@\n"
+    )
+    fill(tmp_path / "traced", makefile)
+    (tmp_path / "traced" / "sub.mk").write_text(".PHONY: sub.mk\n" + sub)
+    traced(tmp_path / "traced", tmp_path / "run")
+    assert sorted((tmp_path / "traced" / "ran").read_text().split()) == ["a", "expanded", "made", "sub"]
 
 
 def test_a_makefile_that_exports_everything_gives_recipes_what_they_had(tmp_path: Path) -> None:
     fill(tmp_path / "traced", "export\nA := 1\nall: data\n\t@env\ndata: a b\na b:\n\t@touch $@\n")
-    found = [line.partition("=")[0] for line in traced(tmp_path / "traced").splitlines()]
+    said = traced(tmp_path / "traced", tmp_path / "run")
+    found = [line.partition("=")[0] for line in said.splitlines()]
     assert "A" in found and not [name for name in found if name.startswith("tailrace")]

@@ -42,6 +42,7 @@ KINDS: list[dict[str, Any]] = [
     {"type": "workflow", "workflow": "w", "manager": "m"},
     TASK,
     {**TASK, "task": "2", "deps": [{"task": "1", "via": "data"}], "inputs": [{"path": "/data/in"}]},
+    {**TASK, "type": "plan", "also": ["2", "3"], "deps": [{"task": "3"}], "inputs": [{"path": "/a", "maker": "2"}]},
     {"type": "try", "workflow": "w", "task": "1", "try": 0, "t_launch_ns": 1},
     {"type": "end", "workflow": "w", "task": "1", "t_end_ns": 2, "status": "done"},
 ]
@@ -137,7 +138,7 @@ def test_texts_of_an_account_are_any(tmp_path: Path) -> None:
 
 @FEW
 @given(lines=st.lists(st.one_of([changed(line) for line in KINDS]), min_size=1, max_size=4))
-@example(lines=[TASK, {**KINDS[4], "t_end_ns": 10**30, "tries": 2**64}, {**KINDS[3], "t_launch_ns": -(2**64)}])
+@example(lines=[TASK, {**KINDS[5], "t_end_ns": 10**30, "tries": 2**64}, {**KINDS[4], "t_launch_ns": -(2**64)}])
 @example(lines=[{**TASK, "deps": [{"task": "1"}], "parent": "1"}, {**KINDS[2], "parent": "1"}])
 def test_any_declaration_is_taken(tmp_path_factory: pytest.TempPathFactory, lines: list[Any]) -> None:
     run = run_of(tmp_path_factory.mktemp("run") / "run")

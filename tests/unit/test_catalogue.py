@@ -223,6 +223,49 @@ def test_declared_dag(tmp_path: Path) -> None:
     assert tasks.loc["1", "stage"] == "s" and tasks["events"].isna().all()
 
 
+def test_what_was_planned_counts_for_what_runs(tmp_path: Path) -> None:
+    def planned(task: str, *deps: str, inputs: Any = (), **keys: Any) -> dict[str, Any]:
+        links = [{"task": dep, "via": "rule"} for dep in deps]
+        return {
+            "type": "plan",
+            "workflow": "w",
+            "task": task,
+            "deps": links,
+            "inputs": list(inputs),
+            "outputs": [],
+        } | keys
+
+    runs = {"type": "task", "workflow": "w", "stage": "s", "deps": [], "inputs": [], "outputs": []}
+    lines = [
+        planned("a", outputs=[{"path": "/a"}]),
+        planned("b", "a", also=["b.idx"], outputs=[{"path": "/b"}, {"path": "/b.idx"}]),
+        planned("stage", "b", "stage", "loop", "unknown"),
+        planned("loop", "stage"),
+        planned(
+            "c", "stage", "a", "c", inputs=[{"path": "/b", "maker": "b"}, {"path": "/x", "maker": "z"}, {"path": "/y"}]
+        ),
+        planned("z", inputs=[{"path": "/z"}]),
+        planned("bad", deps=[{}]),
+        *(runs | {"task": task} for task in ("c", "b.idx", "a")),
+        planned("c", "b.idx"),
+    ]
+    run = tailrace.open(tw.make_run(tmp_path / "run", {}, make="".join(json.dumps(line) + "\n" for line in lines)))
+    assert run.declared_tasks["task"].tolist() == ["a", "b.idx", "c"]
+    assert run.declared_deps[["task", "dep", "via"]].values.tolist() == [
+        ["b.idx", "a", "rule"],
+        ["c", "a", "rule"],
+        ["c", "b.idx", "rule"],
+    ]
+    assert run.declared_files[["task", "direction", "path"]].values.tolist() == [
+        ["a", "w", "/a"],
+        ["b.idx", "w", "/b"],
+        ["b.idx", "w", "/b.idx"],
+        ["c", "r", "/b"],
+        ["c", "r", "/y"],
+    ]
+    assert run.declared_problems["problem"].tolist() == ["a dependency has no task"]
+
+
 def test_declared_lines_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     bad = ["no json", "[]", '{"no": "type"}', '{"type": "end", "workflow": "w", "task": "1"}', '{"type":"task"', ""]
     bad += [json.dumps({**DECLARED[1], "deps": [{}]})]
