@@ -65,6 +65,12 @@ def peer_address(path: str) -> str:
     return str(found[3] or path).strip() if found else path
 
 
+def ends(path: str) -> tuple[str, str]:
+    """The address of a connection's own end and of the other one in a socket's name; "" twice where there is none."""
+    found = ADDRESSES.fullmatch(path)
+    return (str(found[3]), str(found[4])) if found else ("", "")
+
+
 def datagrams(events: Batch) -> Batch:
     """The events with `file` and `path` of each message replaced by its destination's channel."""
     text = events.text

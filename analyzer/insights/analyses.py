@@ -251,7 +251,8 @@ class Analyses:
     def task_id(self, task: int) -> str:
         """The argument of `tailrace task` for a task or process."""
         row = self.inputs.tasks.iloc[task]
-        return "/".join(filter(None, (str(row["workflow"]), str(row["task"])))) or self.inputs.name(task)
+        tag = "/".join(filter(None, (str(row["workflow"]), str(row["task"]))))
+        return tag if row["task"] else self.inputs.name(task)
 
     def of_task(self, task: int) -> list[str]:
         """Arguments of `tailrace query` for the events of a task or process."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,6 +14,15 @@ from tailrace.base.text import clean
 
 MOST_COMMANDS = 20
 """Command lines of an activity that are told."""
+
+LONGEST = 60
+"""Characters of a command line in a sentence."""
+
+
+def shown(command: Sequence[str]) -> str:
+    """A command line for a sentence."""
+    words = clean(shlex.join(command))
+    return words if len(words) <= LONGEST else f"{words[: LONGEST - 1].rstrip()}\u2026"
 
 
 def commands(m: Model) -> dict[processes.Process, list[str]]:

@@ -5,7 +5,8 @@
 A loop is a path that a task looked at again and again, with nothing but sleep between; or, where it looked at nothing
 that is recorded, sleeps that follow each other with nothing but a moment between.
 
-Invariants: a loop for a lock is none (waits.py has it). Sleeps between which a task moves data pace its work: no loop.
+Invariants: a loop for a lock is none (waits.py has it). Sleeps between which a task writes data pace its work: no loop.
+Nor are sleeps without looks between which it writes into pipes or sockets.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from tailrace.analyzer.edges import channels, edge_table
 from tailrace.analyzer.edges.file_classes import SYSTEM_PATHS
 from tailrace.analyzer.insights.inputs import Inputs
-from tailrace.analyzer.insights.waits import CONNECT, LOCK, SLEEP, Waits
+from tailrace.analyzer.insights.waits import CONNECT, LISTEN, LOCK, SLEEP, Waits
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.intervals import Cover
 from tailrace.analyzer.util.types import Ints
@@ -42,7 +44,8 @@ MOST_BETWEEN = 0.8
 class Loop:
     """A task (position in `Inputs.tasks`) that looked at a path (""; nothing that is recorded) so many times and slept
     in between: times (n, 2). absent: the path was not there. maker: the task that made it, or the last thing in it,
-    before the loop ended, -1: nobody in the run, and when. connects: it is an address that it tried to connect to.
+    or began to listen there, before the loop ended, -1: nobody in the run, and when. connects: it is an address that it
+    tried to connect to.
     gave_up: a last look, which no sleep followed, failed as well."""
 
     task: int
@@ -100,6 +103,8 @@ def _longest_look(waits: Waits, task: int, slept: Ints) -> Loop | None:
         low, high = int(loop.times[0, 0]), int(loop.times[-1, 1])
         if not _moved(waits, task, low, high):
             maker, made = maker_of(waits.inputs, loop.path, low, high, loop.absent)
+            if loop.connects and loop.absent and not loop.gave_up:
+                maker, made = _listener(waits, loop.path, low, high)
             if loop.looks >= TRIES or (loop.absent and not loop.gave_up and maker not in (-1, task)):
                 return replace(loop, maker=maker, made_ns=made)
     return None
@@ -136,15 +141,44 @@ def _blind(waits: Waits, task: int, slept: Ints) -> Loop | None:
     lasted, between = slept[:, 1] - slept[:, 0], slept[1:, 0] - slept[:-1, 1]
     breaks = np.flatnonzero(between > lasted[:-1]) + 1
     rows = max(np.split(slept, breaks), key=intervals.total)
-    if len(rows) < SLEEPS or _moved(waits, task, int(rows[0, 0]), int(rows[-1, 1])):
+    low, high = int(rows[0, 0]), int(rows[-1, 1])
+    if len(rows) < SLEEPS or _moved(waits, task, low, high) or _within(waits.sent, task, low, high):
         return None
     return Loop(task, "", len(rows), rows, absent=False)
 
 
 def _moved(waits: Waits, task: int, low: int, high: int) -> bool:
     """Whether a task wrote data between two times."""
-    rows = waits.written
+    return _within(waits.written, task, low, high)
+
+
+def _within(rows: pd.DataFrame, task: int, low: int, high: int) -> bool:
     return bool(((rows["task"] == task) & (rows["first_ns"] < high) & (rows["last_ns"] > low)).any())
+
+
+def _listener(waits: Waits, address: str, low: int, high: int) -> tuple[int, int]:
+    """The task that began to listen at an address between two times, and when; (-1, 0): nobody in the run, or that is
+    not known."""
+    inputs, m = waits.inputs, waits.inputs.m
+    aliases = m.table.aliases
+    codes = {
+        file for file, path in zip(aliases["file"], aliases["path"], strict=True) if channels.ends(path)[0] == address
+    }
+    answered = (m.bursts["dir"] == edge_table.WRITE).to_numpy() & np.isin(m.bursts["file"].to_numpy(), [*codes])
+    servers = set(inputs.lives.process[m.bursts["who"].to_numpy()[answered]].tolist())
+    # What listens may leave the answers to processes that it makes.
+    parents = inputs.order.shared_files.parents
+    for server in [*servers]:
+        while (server := int(parents[server])) >= 0 and server not in servers:
+            servers.add(server)
+    actors = np.flatnonzero(np.isin(inputs.lives.process, [*servers])).astype(np.int64)
+    rows = waits.read(actors, {LISTEN})
+    rows = rows[((rows["first_ns"] > low) & (rows["last_ns"] <= high)).to_numpy(dtype=np.bool_)]
+    if not len(rows):
+        return -1, 0
+    # Of several the last: it listened then at the latest.
+    last = rows.loc[rows["last_ns"].idxmax()]
+    return int(inputs.of_who[int(last["who"])]), int(last["last_ns"])
 
 
 def maker_of(inputs: Inputs, path: str, low: int, high: int, absent: bool) -> tuple[int, int]:

@@ -6,6 +6,8 @@ The edge table says how long tasks slept or waited for locks, but not for which 
 tasks that did so for `SHARE` of the makespan.
 
     asleep   the time in calls that wait for a time to pass
+             that of a shell is the `sleep` that it runs, and its looks are those of the programs that it runs and waits
+             for: at a server, or at what their command line names
     locks    the time in calls that waited for a lock; and where a lock was refused, or a lock file was there, asleep
              until the task tried again (SQLite, `flock -n`)
 
@@ -26,11 +28,14 @@ import pandas as pd
 
 from tailrace import _native
 from tailrace.analyzer.edges import channels, edge_table
+from tailrace.analyzer.insights.command_lines import commands
 from tailrace.analyzer.insights.critical import OWN_PARTS
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.insights.processors import Processors
 from tailrace.analyzer.model import calls
 from tailrace.analyzer.model.locks import OF_DESCRIPTION, RELEASE, Locks, callers, of_callers
+from tailrace.analyzer.model.process_tree import EXIT, FORK
+from tailrace.analyzer.store import processes
 from tailrace.analyzer.store.loader import Part
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.intervals import Intervals
@@ -46,7 +51,7 @@ file descriptions); a call for another one has where it tells one."""
 PASSIVE = 0.9
 """Of a stretch of calls that share a line, from which on it is one wait for a child, a pipe or a socket."""
 _OPENS = frozenset("open open64 openat openat64 fopen fopen64".split())
-CONNECT = "connect"
+CONNECT, LISTEN = "connect", "listen"
 LOOKUPS = _OPENS | frozenset(
     "connect stat stat64 lstat lstat64 fstatat fstatat64 newfstatat statx access faccessat euidaccess eaccess opendir"
     " scandir".split()
@@ -55,7 +60,7 @@ _MAKES = _OPENS | frozenset("mkdir mkdirat link linkat symlink symlinkat".split(
 _REFUSED = (errno.EAGAIN, errno.EACCES)
 _COLUMNS = ["name", "path", "file", "ts", "dur", "span", "calls", "errno", "flags", "holder", "at_once"]
 _EVENTS = (
-    *("who", "kind", "name", "path", "file", "first_ns", "last_ns", "in_call_ns", "each_ns"),
+    *("who", "kind", "name", "path", "file", "own_path", "first_ns", "last_ns", "in_call_ns", "each_ns"),
     *("errno", "flags", "holder"),
 )
 LOCK, SLEEP = "lock", "sleep"
@@ -83,14 +88,16 @@ class LockWait:
 @dataclass(frozen=True)
 class Waits:
     """
-    events: who (actor), kind (`LOCK`, `SLEEP`, "" of a look-up), name, path, file, first_ns, last_ns, in_call_ns (less
-        than their difference where it is several calls), each_ns (of one call on average), errno (0: none), flags,
-        holder (-1: none), by time.
+    events: who (actor), kind (`LOCK`, `SLEEP`, "" of a look-up), name, path (of a connection its other end), file,
+        own_path (of a connection both ends), first_ns, last_ns, in_call_ns (less than their difference where it is
+        several calls), each_ns (of one call on average), errno (0: none), flags, holder (-1: none), by time.
+    helpers: the actor that each other one looked for, itself of most.
     """
 
     inputs: Inputs
     processors: Processors
     events: pd.DataFrame
+    helpers: Ints
 
     @cached_property
     def task(self) -> Ints:
@@ -112,10 +119,18 @@ class Waits:
     @cached_property
     def written(self) -> pd.DataFrame:
         """When tasks wrote data: task, first_ns, last_ns of each burst."""
+        return self._writes("data")
+
+    @cached_property
+    def sent(self) -> pd.DataFrame:
+        """The same of what they wrote into pipes and sockets."""
+        return self._writes("stream")
+
+    def _writes(self, of_class: str) -> pd.DataFrame:
         m, bursts = self.inputs.m, self.inputs.m.table.bursts
-        mine = m.classed(("data",))[: len(bursts)] & (bursts["dir"] == edge_table.WRITE).to_numpy()
+        mine = m.classed((of_class,))[: len(bursts)] & (bursts["dir"] == edge_table.WRITE).to_numpy()
         rows: pd.DataFrame = bursts.loc[mine & (bursts["bytes"] > 0).to_numpy(), ["who", "first_ns", "last_ns"]]
-        return rows.assign(task=self.inputs.of_who[rows["who"].to_numpy(dtype=np.int64)])
+        return rows.assign(task=self.inputs.of_who[self.helpers[rows["who"].to_numpy(dtype=np.int64)]])
 
     @cached_property
     def locks(self) -> list[LockWait]:
@@ -170,6 +185,10 @@ class Waits:
         lockers[_too_many(self.inputs, np.flatnonzero(lockers))] = False
         return of_callers(self.inputs.run, self.inputs.order, lockers)
 
+    def read(self, actors: Ints, names: Collection[str]) -> pd.DataFrame:
+        """The look-ups of actors with these names, as in `events`."""
+        return _read(self.inputs, actors, names)
+
     def on_path(self, path: pd.DataFrame, times: dict[int, Ints]) -> dict[int, int]:
         """Task -> how much of its times lies on the critical path (`Critical.path`), ns."""
         pieces = path[path["task"].isin(list(times))]
@@ -211,7 +230,7 @@ class Waits:
         passive &= (busy.weight >= PASSIVE * (busy.end - busy.start)) & users[owner]
         others = Intervals(*(column[passive] for column in busy._replace(group=owner)))
         still = intervals.union(_both(waits, others))
-        actors = np.flatnonzero(users).astype(np.int64)
+        actors = np.flatnonzero(users & (inputs.m.sleeps_for == np.arange(len(users)))).astype(np.int64)
         lives = intervals.make(actors, inputs.lives.start[actors], inputs.lives.end[actors])
         awake = _of_tasks(intervals.outside(lives, still), inputs.of_who)
         alone = intervals.outside(_of_tasks(waits, inputs.of_who), awake)
@@ -234,11 +253,58 @@ def waits(inputs: Inputs, processors: Processors) -> Waits:
     chosen = np.setdiff1d(chosen, _too_many(inputs, chosen))
     kinds = _native.time_kinds()
     waited = _read(inputs, chosen, {name for name, kind in kinds.items() if kind in (LOCK, SLEEP)})
-    slept = inputs.of_who[waited["who"][waited["kind"] == SLEEP].to_numpy(dtype=np.int64)]
-    looks = _read(inputs, chosen[np.isin(inputs.of_who[chosen], slept)], LOOKUPS | _MAKES)
-    rows = pd.concat([waited, looks], ignore_index=True) if len(looks) else waited
+    asleep = inputs.m.sleeps_for[waited["who"].to_numpy(dtype=np.int64)]
+    waited = waited.assign(who=asleep)
+    sleepers, sleeps = np.unique(asleep[(waited["kind"] == SLEEP).to_numpy()], return_counts=True)
+    looks = _read(inputs, chosen[np.isin(inputs.of_who[chosen], inputs.of_who[sleepers])], LOOKUPS | _MAKES)
+    helpers = _helpers(inputs, set(sleepers[sleeps > 1].tolist()))
+    others = np.flatnonzero(helpers != np.arange(len(helpers))).astype(np.int64)
+    seen = _named(inputs, _read(inputs, np.setdiff1d(others, _too_many(inputs, others)), LOOKUPS))
+    parts = [waited, looks, seen.assign(who=helpers[seen["who"].to_numpy(dtype=np.int64)])]
+    rows = pd.concat([one for one in parts if len(one)] or parts[:1], ignore_index=True)
     in_order: pd.DataFrame = rows.sort_values(["first_ns", "last_ns"], kind="stable", ignore_index=True)
-    return Waits(inputs, processors, in_order)
+    return Waits(inputs, processors, _with_ends(inputs, in_order), helpers)
+
+
+def _helpers(inputs: Inputs, sleepers: Collection[int]) -> Ints:
+    """The actor that each one works for, itself of most: of a program that has another task than who made it, waits for
+    it and sleeps (a script's commands, in a run without tags), or of one that it made and waited for, that one."""
+    m = inputs.m
+    found = np.arange(len(m.who), dtype=np.int64)
+    made = {consumer: producer for producer, consumer, _, _, via in inputs.order.tree if via == FORK}
+    ended = {producer: consumer for producer, consumer, _, _, via in inputs.order.tree if via == EXIT}
+    for actor in sorted(made, key=lambda one: int(inputs.lives.start[one])):
+        parent = made[actor]
+        if inputs.of_who[actor] != inputs.of_who[parent] and ended.get(actor) == parent:
+            parent = int(found[parent])
+            found[actor] = parent if parent in sleepers else actor
+    return found
+
+
+def _named(inputs: Inputs, rows: pd.DataFrame) -> pd.DataFrame:
+    """The look-ups at servers, and those at what the command line of their process names."""
+    lines, keys = commands(inputs.m), processes.keys(inputs.m.who)
+    words = {
+        who: {word.rstrip("/").rpartition("/")[2] for word in lines.get(keys[who], [])[1:]} for who in {*rows["who"]}
+    }
+    ends = zip(rows["who"], rows["path"], rows["name"] == CONNECT, strict=True)
+    keep = [connects or str(path).rpartition("/")[2] in words[who] for who, path, connects in ends]
+    return rows[np.array(keep, dtype=np.bool_)]
+
+
+def _with_ends(inputs: Inputs, rows: pd.DataFrame) -> pd.DataFrame:
+    """The events, in which a connection that was only begun (EINPROGRESS) has no error where bytes passed over it."""
+    begun = ((rows["name"] == CONNECT) & (rows["errno"] == errno.EINPROGRESS)).to_numpy(dtype=np.bool_)
+    if not begun.any():
+        return rows
+    m = inputs.m
+    used = np.zeros(len(m.table.files), dtype=np.bool_)
+    used[m.bursts["file"].to_numpy()[(m.bursts["bytes"] > 0).to_numpy()]] = True
+    sockets = used & (m.table.files["ftype"] == "sock").to_numpy(dtype=np.bool_)
+    aliases = m.table.aliases
+    names = {channels.ends(path) for path in aliases["path"][sockets[aliases["file"].to_numpy(dtype=np.int64)]]}
+    passed = np.array([channels.ends(path) in names for path in rows["own_path"]], dtype=np.bool_)
+    return rows.assign(errno=np.where(begun & passed, 0, rows["errno"]))
 
 
 def _read(inputs: Inputs, actors: Ints, names: Collection[str]) -> pd.DataFrame:
@@ -283,11 +349,12 @@ def _of_part(part: Part, names: Collection[str]) -> pd.DataFrame:
     # fcntl(2) does more than locks: what locked has flags, what was refused has that reason.
     locked = (kind == LOCK) & (frame["flags"].notna() | failed.isin(_REFUSED))
     slept = (kind == SLEEP) & frame["at_once"].isna()
-    keep = locked | slept | ((name.isin(LOOKUPS | _MAKES)) & frame["path"].notna())
+    keep = locked | slept | (name.isin(LOOKUPS | _MAKES | {LISTEN}) & frame["path"].notna())
     rows = frame[keep.to_numpy(dtype=np.bool_)]
     texts = ("name", "path", "file", *(one for one in edge_table.WHO if one != "pid"))
     plain = {one: rows[one].astype(object).where(rows[one].notna(), "") for one in texts}
     connects = (rows["name"] == CONNECT).to_numpy(dtype=np.bool_)
+    plain["own_path"] = plain["path"].where(connects, "")
     plain["path"] = plain["path"].mask(connects, plain["path"][connects].map(channels.peer_address))
     numbers = {one: rows[one].fillna(-1).astype(np.int64) for one in ("flags", "holder")}
     return rows[["ts", "dur", "pid"]].assign(

@@ -70,7 +70,8 @@ class Model(Tabular):
     contradicted another's (clocks.py). `of_manager`: the actors that are a
     manager's own (managers_own.py). `lossy`: processes that lost events. `outputs`: files that a workflow manager
     declared as outputs. `names`: the display name of a task, by
-    (workflow, task), where it isn't the task tag (`task_names`).
+    (workflow, task), where it isn't the task tag (`task_names`). `sleeps_for`: of each actor that does nothing but
+    sleep the one that waits for it, of others themselves (sleeping_children.py).
     """
 
     table: edge_table.EdgeTable
@@ -89,6 +90,7 @@ class Model(Tabular):
     names: Mapping[tuple[str, str], str] = field(default_factory=dict)
     undescribed: frozenset[str] = frozenset()
     of_manager: Bools = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    sleeps_for: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     _flows: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False)
     _activities: dict[str, tuple[Ints, pd.DataFrame]] = field(default_factory=dict, repr=False)
 
@@ -192,7 +194,7 @@ def build(
     fallback = [UNTAGGED if tagged or not name else f"({name})" for name in _program_names(table, who)]
     who["label"] = np.where(who["stage"] != "", who["stage"], np.array(fallback, dtype=object))
     of_manager = managers_own.actors(who, process_table, own_processes)
-    return Model(
+    built = Model(
         table=table,
         who=who,
         bursts=bursts,
@@ -208,6 +210,9 @@ def build(
         lossy=frozenset(lossy),
         of_manager=of_manager,
     )
+    from tailrace.analyzer.model import sleeping_children
+
+    return sleeping_children.joined(built)
 
 
 def declared_paths(run: AnalyzedRun, direction: str = "") -> list[str]:

@@ -334,8 +334,11 @@ class Order:
         """Hand-overs between tasks: producer, consumer (codes), via (`DATA`, `FORK`, `EXIT`, `DECLARED`, `INSIDE`),
         version, bytes, given_ns (from when on the producer did not keep the consumer waiting), taken_ns (when the
         consumer took it), since_ns (where it lasted from first write to last read, its begin; else given_ns). Those
-        that the times contradict are included."""
+        that the times contradict are included. What does nothing but sleep gives nothing (sleeping_children.py)."""
         tree = pd.DataFrame(self.tree, columns=process_tree.COLUMNS)
+        sleeps = self.m.sleeps_for != np.arange(len(self.m.who))
+        ends = [tree[end].to_numpy(dtype=np.int64) for end in ("producer", "consumer")]
+        tree = tree[~(sleeps[ends[0]] | sleeps[ends[1]])].reset_index(drop=True)
         for end in ("producer", "consumer"):
             tree[end] = self.of_who[tree[end].to_numpy(dtype=np.int64)]
         waits = pd.concat([tree[tree["producer"] != tree["consumer"]], self.declared_handovers()], ignore_index=True)

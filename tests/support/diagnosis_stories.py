@@ -479,6 +479,98 @@ def refused(at: str = "/run/d/d.sock") -> FakeRun:
     return story.run(processes=processes((1, 99, "/bin/use"), used_ms=1))
 
 
+SCRIPT, SERVER = 99, 50
+
+
+def runs(story: Story, pid: int, begin: float, end: float, parent: int = SCRIPT, waits: bool = True) -> None:
+    """A parent makes a child, which lives from one time to another, and waits for it."""
+    story.event("fork", at_ms=begin, pid=parent, cat="PROCESS", dur=0, ret=pid)
+    moment(story, begin + 0.1, pid=pid)
+    if waits:
+        story.event("wait", at_ms=begin + 0.2, pid=parent, cat="PROCESS", dur=round((end - begin - 0.2) * MS), ret=pid)
+        moment(story, end - 0.1, pid=pid)
+
+
+def shell_loop(
+    looks: str = "connect", server: float = 75, sleeps: float = 19, beside: bool = False, wrapped: bool = False
+) -> FakeRun:
+    """A script of an untagged run tries 4 times to reach a server by a program, and runs `sleep` in between; the server
+    that it has started listens at 75 ms. looks: "connect", "stat" at /done, which nobody makes, or "" for none; server:
+    when it listens; sleeps: how long; beside: the script takes the end of another child during each sleep; wrapped: by
+    `timeout 9 sleep`."""
+    story = Story()
+    moment(story, 0, pid=SCRIPT)
+    runs(story, SERVER, 0.5, 110, waits=False)
+    rows = [(SCRIPT, 1, "/bin/sh"), (SERVER, SCRIPT, "/opt/serve")]
+    for number in range(5 if looks == "connect" else 6):
+        begin, look, sleep, other = 2 + 20 * number, 100 + number, 200 + number, 300 + number
+        over = looks == "connect" and number == 4
+        if looks:
+            runs(story, look, begin, begin + 0.6)
+            rows.append((look, SCRIPT, "/opt/look"))
+        if looks == "connect":
+            name = f"tcp:127.0.0.1:{9000 + number}->127.0.0.1:80"
+            call: dict[str, Any] = {"ftype": "sock", "file": f"0:8:{number}", "pid": look}
+            story.event("connect", name, at_ms=begin + 0.2, errno=115, ret=-1, **call)
+            if over:
+                call["size"] = call["count"] = call["ret"] = 10
+                story.event("send", name, at_ms=begin + 0.3, dir="w", **call)
+                call.update(pid=SERVER, file="0:8:50")
+                name = "tcp:127.0.0.1:80->127.0.0.1:9004"
+                story.event("recv", name, at_ms=begin + 0.35, dir="r", **call)
+                story.event("send", name, at_ms=begin + 0.4, dir="w", **call)
+        elif looks:
+            story.event("stat", "/done", at_ms=begin + 0.2, errno=2, ret=-1, pid=look)
+        if over:
+            break
+        inner = 400 + number if wrapped else sleep
+        runs(story, sleep, begin + 0.7, begin + 0.7 + sleeps + 0.2)
+        rows.append((sleep, SCRIPT, "/bin/timeout" if wrapped else "/bin/sleep"))
+        if wrapped:
+            runs(story, inner, begin + 0.72, begin + 0.7 + sleeps + 0.1, parent=sleep)
+            rows.append((inner, sleep, "/bin/sleep"))
+        asleep(story, begin + 0.95, sleeps - 0.2, pid=inner)
+        if beside:
+            runs(story, other, begin + 0.75, begin + 10)
+            rows.append((other, SCRIPT, "/opt/other"))
+    story.event("listen", "socket:[5]", at_ms=server, ftype="sock", file="0:8:5", pid=SERVER)
+    story.write("/out", 0, 100, at_ms=130, pid=SCRIPT)
+    table = processes(*rows, used_ms=0.1)
+    table["argv"] = [[exe, "/done"] for exe in table["exe"]]
+    return story.run(processes=table)
+
+
+def left_helper(until: float = 402, works: bool = False, waits: bool = False, pipe: bool = True) -> FakeRun:
+    """A script (1) that ends at 20 ms has left a monitor (2) in the background, which runs `sleep` and writes to a pipe
+    that tee (3) reads to its end, at 402 ms. works: it reads and writes all the time; waits: the script waits for it;
+    pipe: it writes to the pipe, not to a file."""
+    story = Story()
+    moment(story, 0, pid=SCRIPT)
+    for pid in (1, 3):
+        runs(story, pid, pid / 10, 20 if pid == 1 else until + 2, waits=pid == 3)
+    runs(story, 2, 1, until, parent=1, waits=waits)
+    end: dict[str, Any] = {"ftype": "fifo", "file": "0:9:7"} if pipe else {}
+    for number in range(8):
+        step = (until - 2) / 8
+        at = 2 + step * number
+        if number:
+            story.write("pipe:[7]" if pipe else "/log", 0, 10, pid=2, at_ms=at, ret=10, **end)
+        if not works:
+            runs(story, 20 + number, at + 0.1, at + step - 1, parent=2)
+            asleep(story, at + 0.3, step - 1.5, pid=20 + number)
+    if pipe:
+        story.read("pipe:[7]", None, 80, at_ms=2.5, dur=round((until - 2) * MS), pid=3, ret=80, **end)
+    moment(story, until, pid=2)
+    if not waits:
+        moment(story, 20, pid=1)
+    story.write("/flow.log", 0, 80, pid=3, at_ms=until + 1)
+    moment(story, until + 3, pid=SCRIPT)
+    rows = [(SCRIPT, 1, "/bin/sh"), (1, SCRIPT, "/bin/sh"), (2, 1, "/bin/sh"), (3, SCRIPT, "/bin/tee")]
+    table = processes(*rows, *((20 + number, 2, "/bin/sleep") for number in range(8)), used_ms=0.1)
+    table["argv"] = [["sh", "monitor.sh"] if exe == "/bin/sh" else [exe] for exe in table["exe"]]
+    return story.run(processes=table)
+
+
 def processor_waits(ready_ms: float = 75, tasks: int = 8, lasts_ms: int = 100) -> FakeRun:
     """Eight tasks that compute on two processors."""
     story = Story()

@@ -28,6 +28,7 @@ from support.diagnosis_stories import (
     failed_in_pipe,
     failing_calls,
     half_written,
+    left_helper,
     lock_contention,
     outliving_processes,
     page_faults,
@@ -41,6 +42,8 @@ from support.diagnosis_stories import (
     sequential_tasks,
     serial_stage,
     server_waits,
+    shared_interpreter,
+    shell_loop,
     sleep_loop,
     small_pipe_writes,
     undeclared_input,
@@ -608,3 +611,13 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     ),
 }
 """kind -> a run that has it, and the sentence."""
+    "sleeping past a server's start": (
+        shell_loop,
+        "sh n1:99 tried to connect to 127.0.0.1:80 4 times (refused) and slept 75.2 ms in between; serve n1:50 listened"
+        " there 75.0 ms into the run, and sh n1:99 slept on for 6.75 ms",
+    ),
+    "helper that outlives the work": (
+        left_helper,
+        "sh n1:2 (sh monitor.sh), which sh n1:1 left in the background, went on for 382 ms after it, mostly asleep, and"
+        " holds open a pipe that tee n1:3 reads to its end",
+    ),

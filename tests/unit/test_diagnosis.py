@@ -361,6 +361,15 @@ class TestHealthy:
     def test_sleeps_that_pace_work_or_are_few_are_no_loop(self, how: dict[str, Any]) -> None:
         assert "sleep loop" not in kinds(stories.sleep_loop(**how))
 
+    @pytest.mark.parametrize("how", [{"beside": True}, {"server": 1}])
+    def test_a_server_that_was_there_or_a_script_that_had_more_to_wait_for(self, how: dict[str, Any]) -> None:
+        """Refused for another reason; and a script that goes on with whichever child ends."""
+        assert kinds(stories.shell_loop(**how)) == []
+
+    @pytest.mark.parametrize("how", [{"works": True}, {"waits": True}, {"pipe": False}, {"until": 50}])
+    def test_a_background_process_that_works_is_awaited_or_keeps_nobody_waiting(self, how: dict[str, Any]) -> None:
+        assert "helper that outlives the work" not in kinds(stories.left_helper(**how))
+
     @pytest.mark.parametrize("how", [{"ready_ms": 0}, {"tasks": 2}])
     def test_processes_that_wait_for_no_processor_or_are_as_few(self, how: dict[str, Any]) -> None:
         assert "waiting for a processor" not in kinds(stories.processor_waits(**how))
@@ -583,6 +592,17 @@ class TestWaits:
         found = told(stories.polling(maker=""), "sleep loop")
         assert found.title == "use looked for /done 8 times and slept 78.4 ms in between; no task of the run made it"
         assert found.cost_ns == round(78.4 * MS)
+
+    @pytest.mark.parametrize("how", [{}, {"wrapped": True}])
+    def test_the_sleep_that_a_script_runs_is_its_own(self, how: dict[str, bool]) -> None:
+        """And its looks are those of the programs that it runs and waits for."""
+        found = told(stories.shell_loop("stat", **how), "sleep loop")
+        assert found.title == (
+            "sh n1:99 looked for /done 6 times and slept 113 ms in between; no task of the run made it"
+        )
+        run = insights(stories.shell_loop("stat", **how))
+        slept = {run.inputs.name(int(row.task)) for row in run.critical.path.itertuples() if row.sleep}
+        assert slept == {"sh n1:99"} and run.critical.parts["sleep"] == round(6 * 18.8 * MS)
 
     @pytest.mark.parametrize("at", ["/run/d/d.sock", "/dev/log", "/w/d.sock"])
     def test_who_tries_to_connect_again_and_again_is_told_the_address_wherever_it_is(self, at: str) -> None:

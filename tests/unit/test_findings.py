@@ -219,6 +219,11 @@ NUMBERS: dict[str, tuple[Callable[[Any, Finding], Any], Callable[[Finding], Any]
     "sleep loop": (lambda rows, _: rows[0]["sum_dur"], lambda f: f.cost_ns),
     "waiting for a processor": (lambda profile, f: profile["task"], lambda f: "c1"),
     "outliving processes": (lambda profile, f: profile["task"], lambda f: "t"),
+    "sleeping past a server's start": (
+        lambda rows, _: next(row["count"] for row in rows if row["name"] == "wait"),
+        lambda f: f.evidence[0]["tries"] * 2 + 1,
+    ),
+    "helper that outlives the work": (lambda profile, _: profile["task"], lambda _: ""),
     "half-written output": (lambda history, _: history["files"][0]["path"], lambda f: f.evidence[0]["path"]),
     "failing calls": (lambda rows, _: sum(row["count"] for row in rows), lambda f: f.evidence[0]["calls"]),
     "read amplification": (

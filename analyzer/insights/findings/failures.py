@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from signal import SIGPIPE
@@ -27,7 +26,6 @@ from tailrace.analyzer.store import processes
 from tailrace.analyzer.util.formatting import bytes_text, count_text
 from tailrace.base import exit_codes
 from tailrace.base.exit_codes import signal_text
-from tailrace.base.text import clean
 
 TABLE = "tailrace.open({run}).outcomes"
 
@@ -194,7 +192,6 @@ FAILED_COMMAND = Rule(
 
 ANSWERS = re.compile(r"([efz]|bz|xz)?grep|rg|[zx]?cmp|[zx]?diff|test|expr")
 """Programs whose exit code 1 is an answer."""
-LONGEST = 60
 
 
 @dataclass(frozen=True)
@@ -267,12 +264,7 @@ def _failed(found: Analyses) -> Iterator[_Failed]:
         if not cut and len(elsewhere) < 2:
             continue
         file, size, readers = results.of(task, _reached(below, process))
-        yield _Failed(task, _shown(lines.get(keys[actors[0]], [program])), code, cut, file, size, readers)
-
-
-def _shown(command: Sequence[str]) -> str:
-    words = clean(shlex.join(command))
-    return words if len(words) <= LONGEST else f"{words[: LONGEST - 1].rstrip()}\u2026"
+        yield _Failed(task, command_lines.shown(lines.get(keys[actors[0]], [program])), code, cut, file, size, readers)
 
 
 def _pipes(found: Analyses) -> tuple[dict[int, set[int]], dict[int, set[int]]]:
@@ -418,7 +410,7 @@ def _used(found: Analyses) -> Iterator[_Used]:
         if not (ends.known[by] & (ends.code[by] == 0)).all():
             continue
         reader = int(inputs.of_who[int(readers["who"].iat[0])])
-        yield _Used(task, _shown(lines.get(keys[actors[0]], [program])), code, file, size, reader)
+        yield _Used(task, command_lines.shown(lines.get(keys[actors[0]], [program])), code, file, size, reader)
 
 
 UNNOTICED_FAILURE = Rule(

@@ -32,13 +32,13 @@ from tailrace.analyzer.insights.finding import (
     rows_of,
 )
 from tailrace.analyzer.insights.findings.races import EARLY, early_words, pairs_of
+from tailrace.analyzer.insights.findings.waits import late
 from tailrace.analyzer.insights.inputs import FLOOR_BYTES
 from tailrace.analyzer.insights.polls import TRIES, Loop
 from tailrace.analyzer.model import outcomes
 from tailrace.analyzer.model.order import AWAITED, IN_TIME, NONE, UNTOLD
 from tailrace.analyzer.model.partly_declared import PartlyDeclared
 from tailrace.analyzer.store.processes import keys
-from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
 
 UNDECLARED_SOURCE = "The declared DAG compared with the observed one (docs/declared-dag.md)"
@@ -444,7 +444,7 @@ LOOKS = Threshold(TRIES, "looks with a sleep after each")
 def polling(found: Analyses) -> Iterator[Match]:
     """All such tasks, as one match."""
     inputs = found.inputs
-    rows = [loop for loop in found.loops if loop.maker >= 0 and loop.maker != loop.task]
+    rows = [loop for loop in found.loops if loop.maker not in (-1, loop.task) and not loop.connects]
     rows = [loop for loop in rows if LEAST.reached(loop.slept_ns, inputs.makespan_ns)]
     if not rows:
         return
@@ -452,7 +452,7 @@ def polling(found: Analyses) -> Iterator[Match]:
     yield Match(
         title=_words(found, top) + more(len(rows)),
         names={"task": found.of_task(top.task), "path": top.path},
-        cost_ns=min(_late(found, rows), inputs.makespan_ns),
+        cost_ns=min(late(found, rows), inputs.makespan_ns),
         estimate=True,
         count=len(rows),
         evidence=[
@@ -467,12 +467,6 @@ def polling(found: Analyses) -> Iterator[Match]:
         ],
         tasks={task for loop in rows for task in (loop.task, loop.maker)},
     )
-
-
-def _late(found: Analyses, rows: list[Loop]) -> int:
-    """For how long tasks slept on the critical path when what they looked for was made."""
-    after = {loop.task: intervals.subtract(loop.times, np.array([[0, loop.made_ns]], dtype=np.int64)) for loop in rows}
-    return sum(found.waits.on_path(found.critical.path, after).values())
 
 
 def _words(found: Analyses, loop: Loop) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from glob import escape as literal
 from itertools import pairwise
 from typing import NamedTuple
@@ -12,7 +12,7 @@ import pandas as pd
 
 from tailrace.analyzer.edges import channels, edge_table
 from tailrace.analyzer.edges.identities import raw
-from tailrace.analyzer.insights import whatif
+from tailrace.analyzer.insights import command_lines, whatif
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.critical import OWN_PARTS
 from tailrace.analyzer.insights.finding import (
@@ -29,14 +29,14 @@ from tailrace.analyzer.insights.finding import (
     more,
     rows_of,
 )
-from tailrace.analyzer.insights.polls import SLEEPS, Loop
+from tailrace.analyzer.insights.polls import SLEEPS, TRIES, Loop
 from tailrace.analyzer.insights.processors import BUSY, SEVERAL
 from tailrace.analyzer.insights.waits import LockWait
 from tailrace.analyzer.model import outcomes
 from tailrace.analyzer.store import processes
 from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
-from tailrace.analyzer.util.types import Bools
+from tailrace.analyzer.util.types import Bools, Ints
 
 LEAST_MS = Threshold(50, "ms in all")
 """About what the start of one interpreter takes: in a run of a few programs that is all the gap there is. Where no
@@ -606,6 +606,167 @@ SLEEP_LOOPS = Rule(
 )
 
 
+def late(found: Analyses, loops: Sequence[Loop]) -> int:
+    """For how long tasks slept on the critical path when what they looked for was there."""
+    after = {loop.task: intervals.subtract(loop.times, np.array([[0, loop.made_ns]], dtype=np.int64)) for loop in loops}
+    return sum(found.waits.on_path(found.critical.path, after).values())
+
+
+LOOKS = Threshold(TRIES, "tries with a sleep after each")
+
+
+def late_looks(found: Analyses) -> Iterator[Match]:
+    """All such tasks, as one match."""
+    inputs = found.inputs
+    rows = [loop for loop in found.loops if loop.connects and loop.maker not in (-1, loop.task)]
+    cost = min(late(found, rows), inputs.makespan_ns)
+    if not LEAST.reached(cost, inputs.makespan_ns):
+        return
+    top = max(rows, key=lambda loop: late(found, [loop]))
+    name, listened = inputs.called(top.task), time_text(max(top.made_ns - inputs.start_ns, 0))
+    yield Match(
+        title=f"{_sleep_loops_words(found, top)}; {inputs.called(top.maker)} listened there {listened} into the run,"
+        f" and {name} slept on for {time_text(late(found, [top]))}{more(len(rows))}",
+        names={"task": found.of_task(top.task)},
+        cost_ns=cost,
+        estimate=True,
+        count=len(rows),
+        evidence=[
+            Evidence(
+                task=inputs.called(loop.task),
+                path=loop.path,
+                tries=loop.looks,
+                slept_ns=loop.slept_ns,
+                server=inputs.called(loop.maker),
+            )
+            for loop in rows[:EVIDENCE]
+        ],
+        tasks={task for loop in rows for task in (loop.task, loop.maker)},
+        where=f"in {name}",
+    )
+
+
+LATE_LOOKS = Rule(
+    kind="sleeping past a server's start",
+    about=TIME,
+    title="Tasks that sleep on when the server that they wait for is there",
+    definition=(
+        f"A task of the critical path tried to connect to an address again and again ({LOOKS}), was refused and did"
+        " nothing but sleep in between; of a script these are the programs that it runs and waits for. A process of the"
+        " run began to listen there during one of the sleeps. The estimate is what was left of the sleep on the"
+        " critical path: a bound. What comes before is the start of the server."
+    ),
+    advice=(
+        "Look in short intervals that don't grow, or let the server tell that it is ready (a file, a pipe, a job's"
+        " state); start it earlier, beside what does not need it."
+    ),
+    source="connect(2): ECONNREFUSED until listen(2)",
+    query="tailrace query {run} {task} --by name --agg count --agg sum:dur --sort sum_dur",
+    find=late_looks,
+    thresholds=(LOOKS, LEAST),
+    change="looking more often",
+)
+
+
+LONG = Threshold(100, "ms after the end of what started it")
+ASLEEP = Threshold(50, "% of that time")
+
+
+class _Helper(NamedTuple):
+    actor: int
+    starter: int
+    reader: int
+    times: Ints
+
+
+def left_helpers(found: Analyses) -> Iterator[Match]:
+    """All such processes, as one match."""
+    inputs, m = found.inputs, found.inputs.m
+    rows = []
+    for one in _left_helpers(found):
+        times = {int(inputs.of_who[actor]): one.times for actor in (one.actor, one.reader)}
+        rows.append((sum(found.waits.on_path(found.critical.path, times).values()), one))
+    rows.sort(key=lambda row: -row[0])
+    cost = max((ns for ns, _ in rows), default=0)
+    if not LEAST.reached(cost, inputs.makespan_ns):
+        return
+    top = rows[0][1]
+    line = command_lines.commands(m).get(processes.keys(m.who.iloc[[top.actor]])[0], [])
+    helper, starter, reader = (_process_words(found, actor) for actor in (top.actor, top.starter, top.reader))
+    ran = f" ({command_lines.shown(line)})" if len(line) > 1 else ""
+    after = time_text(intervals.total(top.times))
+    yield Match(
+        title=f"{helper}{ran}, which {starter} left in the background, went on for {after} after it,"
+        f" mostly asleep, and holds open a pipe that {reader} reads to its end{more(len(rows))}",
+        names={"task": found.task_id(int(inputs.of_who[top.actor]))},
+        cost_ns=cost,
+        estimate=True,
+        count=len(rows),
+        evidence=[
+            Evidence(helper=_process_words(found, one.actor), reader=_process_words(found, one.reader), path_ns=ns)
+            for ns, one in rows[:EVIDENCE]
+        ],
+        tasks={int(inputs.of_who[actor]) for _, one in rows for actor in (one.actor, one.reader)},
+        where=f"({helper})",
+    )
+
+
+def _process_words(found: Analyses, actor: int) -> str:
+    who = found.inputs.m.who.iloc[[actor]]
+    return f"{found.inputs.m.program(actor) or 'process'} {processes.names(who)[0]}"
+
+
+def _left_helpers(found: Analyses) -> Iterator[_Helper]:
+    """Processes that outlived their parent, mostly asleep, and kept a pipe open that another one read to its end."""
+    inputs, m, lives = found.inputs, found.inputs.m, found.inputs.lives
+    parents = inputs.order.shared_files.parents
+    least = max(LONG.value * 1e6, LEAST.value / 100 * inputs.makespan_ns)
+    after = lives.over - lives.over[np.maximum(parents, 0)]
+    left = (parents >= 0) & (after >= least) & (lives.begun < lives.over[np.maximum(parents, 0)])
+    pipes = m.of_type("fifo")
+    file, who, ways = (m.bursts[name].to_numpy(dtype=np.int64) for name in ("file", "who", "dir"))
+    wrote, read = pipes & (ways == edge_table.WRITE), pipes & (ways == edge_table.READ)
+    ended = set(processes.keys(m.processes[m.processes["exit"].notna()])) if "exit" in m.processes else set()
+    for process in np.intersect1d(np.flatnonzero(left), lives.process[who[wrote]]).tolist():
+        parent = int(parents[process])
+        if m.of_manager[lives.last(process)] or processes.keys(m.who.iloc[[lives.first(parent)]])[0] not in ended:
+            continue
+        low, high = int(lives.over[parent]), int(lives.over[process])
+        spent = inputs.time.states(np.where(lives.process == process, 0, -1), 1)
+        state = spent.inside(*(np.array([value], dtype=np.int64) for value in (0, low, high))).iloc[0]
+        if not ASLEEP.reached(int(state["sleep"] + state["polling"]), high - low):
+            continue
+        mine = np.isin(file, file[wrote & (lives.process[who] == process)])
+        # It waited for the end: it read when this process was over, and no other writer was left.
+        last = read & mine & (lives.process[who] != process) & (m.bursts["last_ns"].to_numpy() >= high)
+        others = lives.over[lives.process[who[wrote & mine]]] > high
+        if last.any() and not others.any():
+            reader = int(who[np.flatnonzero(last)[0]])
+            yield _Helper(lives.last(process), lives.last(parent), reader, np.array([[low, high]], dtype=np.int64))
+
+
+LEFT_HELPERS = Rule(
+    kind="helper that outlives the work",
+    about=TIME,
+    title="Processes in the background that keep others waiting for the end of a pipe",
+    definition=(
+        f"A process went on for {LONG} or more, and for {LEAST}, asleep for {ASLEEP} at least, and had written to a"
+        " pipe that another process of the critical path read to its end, which comes when the last writer closes it."
+        " The estimate is their part of the critical path from then on: a bound."
+    ),
+    advice=(
+        "End it with the work (`trap 'kill $PID' EXIT` in the script that starts it), or send what it prints elsewhere"
+        " than into the pipe (`> monitor.log &`)."
+    ),
+    source="pipe(7): a read sees the end of the file when all have closed the write end",
+    query="tailrace task {run} {task}",
+    find=left_helpers,
+    thresholds=(LONG, ASLEEP, LEAST),
+    change="ending the helper with the work",
+    explains=("outliving processes",),
+)
+
+
 MOSTLY = Threshold(50, "% of the makespan")
 
 
@@ -741,6 +902,8 @@ RULES = (
     PROCESSOR_WAITS,
     SERVER_WAITS,
     SLEEP_LOOPS,
+    LATE_LOOKS,
+    LEFT_HELPERS,
     STARTUP_AND_STOP,
     PAGE_FAULTS,
 )
