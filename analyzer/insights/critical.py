@@ -18,13 +18,14 @@ took something (inputs.py). Edges lead from a task's point to its next one, and 
 
 In a run with tags the tasks are the tagged actors; a workflow manager's processes are untagged (`Inputs.works`). They
 weigh nothing in the bound and are never on the path: their time is a gap. The path passes through them, to the task
-whose data or end reached them last before they gave to the next. Declared dependencies hand over the producer's end.
-Where a task had all its inputs, but another task still occupied the worker's process, the nodes or the slot in which it
-then began (resource_waits.py), the path continues with that task (`RESOURCE`). In a run with a manager it continues
-with the task that ended last before (`BEFORE`), where no other task gave anything to a task. Time before the first task
-(`START`) and after the last one (`REST`) is the manager's own; before the first call of all and after the last one
-tasks without a recorded call may have run (`SILENT`). What a task did after its last call, until its manager says that
-it ended, is not known.
+whose data or end reached them last before they gave to the next. Declared dependencies hand over the producer's end. A
+submitting program that waits for results hands over, too: a task that it submitted then began after what it had waited
+for (`AWAITED`), which is no part of the bound. Where a task had all its inputs, but another task still occupied the
+worker's process, the nodes or the slot in which it then began (resource_waits.py), the path continues with that task
+(`RESOURCE`). In a run with a manager it continues with the task that ended last before (`BEFORE`), where no other task
+gave anything to a task. Time before the first task (`START`) and after the last one (`REST`) is the manager's own;
+before the first call of all and after the last one tasks without a recorded call may have run (`SILENT`). What a task
+did after its last call, until its manager says that it ended, is not known.
 
 A process that waits without a recorded call (sigsuspend, a spin) counts as working, and so does a task of several
 processes that are blocked on pipes: they wait for each other. The slack of a hand-over is the time between given and
@@ -49,7 +50,7 @@ from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.insights.resource_waits import ResourceWaits
 from tailrace.analyzer.model import outcomes, time_model
-from tailrace.analyzer.model.order import DATA, DECLARED, INSIDE
+from tailrace.analyzer.model.order import AWAITED, DATA, DECLARED, INSIDE
 from tailrace.analyzer.model.process_tree import FORK
 from tailrace.analyzer.util import csr, intervals
 from tailrace.analyzer.util.tabular import Tabular
@@ -348,7 +349,7 @@ class _Arrivals:
         rows = inputs.handovers[
             inputs.handovers["held"].to_numpy() | ~inputs.works[inputs.handovers["consumer"].to_numpy()]
         ]
-        rows = pd.concat([rows, _launches(inputs)], ignore_index=True)
+        rows = pd.concat([rows, _launches(inputs), inputs.order.awaited_handovers()], ignore_index=True)
         # At equal times data explains more than a declaration, and that more than the process tree.
         rank = rows["via"].map({DATA: 0, DECLARED: 1, INSIDE: 2}).fillna(3).to_numpy(dtype=np.int64)
         order = np.lexsort((rank, -rows["given_ns"].to_numpy(), rows["consumer"].to_numpy()))
@@ -393,7 +394,7 @@ class _Arrivals:
 
     def _arrival(self, task: int, at: int, first: int, now: int) -> _Arrival:
         via, version = str(self.via[first]), int(self.version[first])
-        if via == DECLARED:
+        if via in (DECLARED, AWAITED):
             # The task waited for the producer's end; data between the two, where there is some, says for which file.
             mine = slice(int(self.bounds[task]), int(self.bounds[task + 1]))
             data = (self.via[mine] == DATA) & (self.producer[mine] == self.producer[at]) & (self.taken[mine] <= now)

@@ -41,7 +41,7 @@ class Change:
     was declared, or that a program kept, does not count; pairs: the same of tasks. undeclared: (workflow, producer,
     consumer) whose declared order is dropped. io_stretch, work_stretch: every call on a file, and all the rest, take so
     many times as long. at_home: each task takes a worker of the host on which it ran, not of any. unready: no task
-    waits for a processor."""
+    waits for a processor. unawaited: tasks that the program submits without waiting for others before."""
 
     quicker: tuple[tuple[intervals.Cover, float], ...] = ()
     workers: int | None = None
@@ -53,6 +53,7 @@ class Change:
     work_stretch: float = 1.0
     at_home: bool = False
     unready: bool = False
+    unawaited: frozenset[int] = frozenset()
 
     @property
     def streams(self) -> bool:
@@ -150,7 +151,7 @@ class Scene:
                     waited = tuple(p for p in before if not self._is_beside(change, p, t))
                     barrier = given.barrier(waited) if waited else t
                 given.after(barrier, t)
-        self._submissions(given)
+        self._submissions(given, change)
         return tasks, given.count
 
     def _hand_over(self, given: Gifts, change: Change) -> None:
@@ -192,7 +193,7 @@ class Scene:
         given.within(producer, first, consumer, int(self.start[consumer]))
         given.within(producer, last, consumer, int(self.end[consumer]))
 
-    def _submissions(self, given: Gifts) -> None:
+    def _submissions(self, given: Gifts, change: Change) -> None:
         declared = self.inputs.tables.get("declared_tasks")
         if declared is None or "t_submit_ns" not in declared:
             return
@@ -214,7 +215,8 @@ class Scene:
                 task.floor_ns = at
             waited = awaited.by(name)
             if waited >= 0:
-                given.after(waited, t)
+                if t not in change.unawaited:
+                    given.after(waited, t)
             elif isinstance(row.get("submitter"), dict):
                 found = self._waited_by_script(t, at, ends)
                 for before in found:
@@ -264,7 +266,7 @@ class Scene:
         observed, given = self._tasks(as_it_was)
         first_ns = self.inputs.start_ns
         lags = lags_of(observed, self.work(observed, as_it_was), self._workers(as_it_was), first_ns)
-        if change.streamed is not None or change.undeclared:
+        if change.streamed is not None or change.undeclared or change.unawaited:
             observed, given = self._tasks(change)
             lags = {t: lags.get(t, Lag(0, {})) for t in observed}
         return Player(observed, given, self.work(observed, change), lags, self._workers(change), first_ns).play()

@@ -73,6 +73,7 @@ _VIA = {
     "fork": "it was started",
     "exit": "the end of a process",
     "declared": "a declared dependency",
+    "awaited": "the program waited for it",
     "inside": "a task inside",
     "resource": "the same worker, nodes or slot",
     "before": "",

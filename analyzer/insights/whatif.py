@@ -34,7 +34,7 @@ interpreter's own way to the call. Calls that follow each other within `SERIES_N
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, TypedDict
@@ -462,6 +462,12 @@ class Replays:
         after = self._scene.play(Change(quicker=((intervals.cover(rows, len(self.inputs.tasks)), np.inf),)))
         most = min(max(_series_ns(rows), ns, most_ns), self.inputs.makespan_ns)
         return Gain(min(ns, most), max(min(self._over_ns - after.over_ns - self._chance_ns, ns), 0), most)
+
+    def unawaited(self, tasks: Collection[int], most_ns: int) -> Gain:
+        """With tasks that the program submits without waiting for others before, at most so much."""
+        after = self._scene.play(Change(unawaited=frozenset(tasks)))
+        ns = min(max(self._over_ns - after.over_ns, 0), most_ns)
+        return Gain(ns, max(ns - self._chance_ns, 0), most_ns)
 
     def streamed(self, producer: int, consumer: int, file: int) -> int:
         """Two tasks side by side, one of which reads a file while the other one writes it: by how many ns the run would

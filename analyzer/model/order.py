@@ -346,6 +346,20 @@ class Order:
         found = pd.concat([data_handovers(self.m, self.of_who), waits[HANDOVER]], ignore_index=True)
         return found.astype({name: np.int64 for name in HANDOVER if name != "via"})
 
+    def awaited_handovers(self) -> pd.DataFrame:
+        """The hand-overs of what the submitting program had waited for before it submitted a task (producer, consumer,
+        via, version, bytes, given_ns, taken_ns, since_ns), of several the one that ended last. Those of tasks without
+        events are left out."""
+        start, end = (self.tasks[name].tolist() for name in ("start_ns", "end_ns"))
+        found = _awaited(self._tables.get("declared_waits"), self.place, end)
+        rows = [(found[name], at) for name, at in self.place.items() if name in found]
+        rows = [(producer, consumer) for producer, consumer in rows if end[producer] <= start[consumer]]
+        producer, consumer = np.array(rows, dtype=np.int64).reshape(-1, 2).T
+        given, taken = np.array(end, dtype=np.int64)[producer], np.array(start, dtype=np.int64)[consumer]
+        made = {"producer": producer, "consumer": consumer, "via": AWAITED, "version": np.int64(-1)}
+        made.update(bytes=np.int64(0), given_ns=given, taken_ns=taken, since_ns=given)
+        return pd.DataFrame(made)[HANDOVER]
+
     def declared_handovers(self, pairs: Collection[Pair] | None = None) -> pd.DataFrame:
         """The declared ones (producer, consumer, via, given_ns, taken_ns). Tasks without events have no times: their
         predecessors stand in their place, of several the one that ended last. pairs: in the place of the declared."""
@@ -396,6 +410,31 @@ def _timed(m: Model, of_who: Ints, tasks: pd.DataFrame) -> pd.DataFrame:
 
 def _names(tasks: pd.DataFrame) -> set[Task]:
     return {(str(w or ""), str(t)) for w, t in zip(tasks["workflow"], tasks["task"], strict=True)}
+
+
+def _awaited(waits: pd.DataFrame | None, place: Mapping[Task, int], end: list[int]) -> dict[Task, int]:
+    """Task -> the task that ended last of those that the program had waited for before it submitted that one."""
+    own: dict[Task, int] = {}
+    after: dict[Task, Task] = {}
+    for row in waits.to_dict("records") if waits is not None else ():
+        workflow = str(row["workflow"] or "")
+        name = (workflow, str(row["task"]))
+        if isinstance(row["awaited"], str):
+            at = place.get((workflow, row["awaited"]), -1)
+            own[name] = max((one for one in (own.get(name, -1), at) if one >= 0), key=lambda one: end[one], default=-1)
+        elif isinstance(row["after"], str):
+            after[name] = (workflow, row["after"])
+    found: dict[Task, int] = {}
+    for last in {*own, *after}:
+        line: dict[Task, None] = {}
+        while last not in found and last not in line:
+            line[last] = None
+            last = after.get(last, last)
+        before = found.get(last, -1)
+        for name in reversed(line):
+            both = [one for one in (own.get(name, -1), before) if one >= 0]
+            before = found[name] = max(both, key=lambda one: end[one], default=-1)
+    return {name: at for name, at in found.items() if at >= 0}
 
 
 def _repeated(tasks: pd.DataFrame | None) -> set[Task]:

@@ -42,7 +42,6 @@ from support.diagnosis_stories import (
     sequential_tasks,
     serial_stage,
     server_waits,
-    shared_interpreter,
     shell_loop,
     sleep_loop,
     small_pipe_writes,
@@ -321,6 +320,21 @@ def conflicts_of_ranks() -> FakeRun:
     return story.run(process_ranks=pd.DataFrame(ranks))
 
 
+def barrier(reads: str = "/a1 /a2", told: bool = True) -> FakeRun:
+    """Two tasks of b are submitted when all three of a are over, the last one at 100 ms; each reads what another has
+    written. reads: what the two read; told: that the program waited is known."""
+    story, last = Story(), 100
+    for pid, (name, end) in enumerate((("a1", 10), ("a2", 12), ("a3", last)), 1):
+        task(story, name, 0, end, writes=f"/{name}", pid=pid)
+    for pid, (name, path) in enumerate(zip(("b1", "b2"), reads.split(), strict=True), 4):
+        task(story, name, last + 2, last + 42, reads=path, writes=f"/{name}", pid=pid)
+    ends = (("a1", 0, 11), ("a2", 0, 13), ("a3", 0, last + 1))
+    tables = timed(*ends, *((f"b{n}", last + 1, last + 43) for n in (1, 2)))
+    tables["declared_tasks"]["stage"] = tables["declared_tasks"]["task"].str[0]
+    waits = waited(*(("b1", f"a{n}", None) for n in (1, 2, 3)), ("b2", None, "b1"))
+    return story.run(**tables, **(waits if told else {}))
+
+
 def limited_concurrency() -> FakeRun:
     """An untagged manager, 0 to 100 ms, that runs one task at a time: `use` has its data at 30."""
     story = Story()
@@ -512,6 +526,11 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
         declared_not_accessed,
         "a declared /in as an input and never read it (and 1 more case)",
     ),
+    "submitted after others": (
+        barrier,
+        "The program waited for a3 (8.3 times the median of its stage) before it submitted b1 and 1 other of b, which"
+        " read nothing of it; all that b1 needs of others was there 91.0 ms earlier",
+    ),
     "serial stage": (
         serial_stage,
         "b ran alone for 30.0 ms of 40.0 ms, where up to 3 tasks of a ran at a time",
@@ -589,6 +608,16 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
         sleep_loop,
         "use slept 8 times in a row, 78.4 ms, and looked at nothing that is recorded in between",
     ),
+    "sleeping past a server's start": (
+        shell_loop,
+        "sh n1:99 tried to connect to 127.0.0.1:80 4 times (refused) and slept 75.2 ms in between; serve n1:50 listened"
+        " there 75.0 ms into the run, and sh n1:99 slept on for 6.75 ms",
+    ),
+    "helper that outlives the work": (
+        left_helper,
+        "sh n1:2 (sh monitor.sh), which sh n1:1 left in the background, went on for 382 ms after it, mostly asleep, and"
+        " holds open a pipe that tee n1:3 reads to its end",
+    ),
     "waiting for a processor": (
         processor_waits,
         "c1 was ready and waited 75.0 ms for a processor: the run had work for up to 8 at a time, and could use 2",
@@ -611,13 +640,3 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     ),
 }
 """kind -> a run that has it, and the sentence."""
-    "sleeping past a server's start": (
-        shell_loop,
-        "sh n1:99 tried to connect to 127.0.0.1:80 4 times (refused) and slept 75.2 ms in between; serve n1:50 listened"
-        " there 75.0 ms into the run, and sh n1:99 slept on for 6.75 ms",
-    ),
-    "helper that outlives the work": (
-        left_helper,
-        "sh n1:2 (sh monitor.sh), which sh n1:1 left in the background, went on for 382 ms after it, mostly asleep, and"
-        " holds open a pipe that tee n1:3 reads to its end",
-    ),

@@ -13,7 +13,7 @@ from rich.console import Console
 from support import diagnosis_stories as stories
 from support.call_stories import jumping_stream, many_flushes, rank_imbalance, stream_buffers
 from support.diagnosis_stories import processes
-from support.finding_cases import critical_io, limited_concurrency, undeclared_in_order
+from support.finding_cases import barrier, critical_io, limited_concurrency, undeclared_in_order
 from support.flowcase import MS, T0_NS, FakeRun, Story
 from support.task_stories import declared, moment, task
 from tailrace.analyzer import summary
@@ -369,6 +369,11 @@ class TestHealthy:
     @pytest.mark.parametrize("how", [{"works": True}, {"waits": True}, {"pipe": False}, {"until": 50}])
     def test_a_background_process_that_works_is_awaited_or_keeps_nobody_waiting(self, how: dict[str, Any]) -> None:
         assert "helper that outlives the work" not in kinds(stories.left_helper(**how))
+
+    @pytest.mark.parametrize("how", [{"reads": "/a3 /a3"}, {"reads": "/in /in"}, {"told": False}])
+    def test_a_task_that_needs_what_the_program_waited_for_or_may(self, how: dict[str, Any]) -> None:
+        """It reads of the last one; or of none of them, and what it needs may be a result; or nothing is known."""
+        assert "submitted after others" not in kinds(barrier(**how))
 
     @pytest.mark.parametrize("how", [{"ready_ms": 0}, {"tasks": 2}])
     def test_processes_that_wait_for_no_processor_or_are_as_few(self, how: dict[str, Any]) -> None:

@@ -45,7 +45,7 @@ from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.insights.lifetime import COPIER, COPIERS, KERNEL
 from tailrace.analyzer.model import outcomes, own_time, time_model
 from tailrace.analyzer.model.dataflow import Model
-from tailrace.analyzer.model.order import DATA, DECLARED
+from tailrace.analyzer.model.order import AWAITED, DATA, DECLARED
 from tailrace.analyzer.model.outcomes import RETRIED
 from tailrace.analyzer.model.process_tree import FORK
 from tailrace.analyzer.store import processes
@@ -233,6 +233,89 @@ SEQUENTIAL_TASKS = Rule(
     find=sequential_tasks,
     thresholds=(LEAST_IDLE,),
     change="tasks side by side",
+)
+
+
+def late_submissions(found: Analyses) -> Iterator[Match]:
+    """All such tasks, as one match."""
+    inputs, path = found.inputs, found.critical.path
+    early = _early_inputs(found)
+    rows = [
+        (int(piece["begin_ns"]) - early[int(piece["task"])], int(piece["task"]), int(before["task"]))
+        for before, piece in pairwise(path.to_dict("records"))
+        if piece["via"] == AWAITED and int(piece["task"]) in early
+    ]
+    rows.sort(reverse=True)
+    waited = sum(row[0] for row in rows)
+    if not rows or not LEAST.reached(waited, inputs.makespan_ns):
+        return
+    gain = found.replays.unawaited(early, min(waited, inputs.makespan_ns - found.critical.bound_ns))
+    if not LEAST.reached(gain.ns, inputs.makespan_ns):
+        return
+    longest, task, awaited = rows[0]
+    stage = inputs.tasks["stage_code"].to_numpy()
+    also = sum(stage[one] == stage[task] for one in early) - 1
+    others = f" and {count_text(also, 'other')} of {inputs.stage_of(task)}" if also else ""
+    name, waited_for = inputs.called(task), f"{inputs.called(awaited)}{_usually(found, awaited)}"
+    yield Match(
+        title=f"The program waited for {waited_for} before it submitted {name}{others}, which read nothing of it; all"
+        f" that {name} needs of others was there {time_text(longest)} earlier{more(len(rows))}",
+        names={"task": found.task_id(awaited)},
+        count=len(rows),
+        evidence=[
+            Evidence(task=inputs.called(one), awaited=inputs.called(other), waited_ns=ns)
+            for ns, one, other in rows[:EVIDENCE]
+        ],
+        tasks={one for _, *ends in rows for one in ends},
+        where=f"({inputs.stage_of(task)})",
+        **gain.costs,
+    )
+
+
+def _early_inputs(found: Analyses) -> dict[int, int]:
+    """Tasks that were submitted after one was over of which they need nothing -> when they had all that they need of
+    others. Those that need nothing of any task are left out: what they need may be a result that no file shows."""
+    inputs = found.inputs
+    awaited = inputs.order.awaited_handovers()
+    last = dict(zip(awaited["consumer"].tolist(), awaited["producer"].tolist(), strict=True))
+    over = dict(zip(awaited["consumer"].tolist(), awaited["given_ns"].tolist(), strict=True))
+    rows = inputs.handovers
+    rows = rows[rows["via"].isin((DATA, DECLARED)).to_numpy() & inputs.works[rows["producer"].to_numpy()]]
+    needs: dict[int, int] = {}
+    for producer, consumer, given in rows[["producer", "consumer", "given_ns"]].itertuples(index=False):
+        if consumer in last and producer != consumer:
+            needs[consumer] = max(needs.get(consumer, 0), over[consumer] if producer == last[consumer] else given)
+    return {task: given for task, given in needs.items() if given < over[task]}
+
+
+def _usually(found: Analyses, task: int) -> str:
+    """How much longer a task worked than the median of its stage, where that is much."""
+    work = np.maximum(found.critical.tasks["work_ns"].to_numpy() - found.processors.ready_of_task, 0)
+    stage = found.inputs.tasks["stage_code"].to_numpy()
+    usual = int(np.median(work[stage == stage[task]]))
+    long = usual > 0 and work[task] > SLOW * usual
+    return f" ({work[task] / usual:.1f} times the median of its stage)" if long else ""
+
+
+LATE_SUBMISSIONS = Rule(
+    kind="submitted after others",
+    about=TIME,
+    title="Tasks that their program submits when others are over, of which they need nothing",
+    definition=(
+        "A program waited for results before it submitted a task of the critical path (a barrier between stages)."
+        " The task reads files of some of what it waited for, or depends on them, but not of the one that ended last."
+        " The estimate is by `tailrace whatif`'s replay with such tasks submitted at once; at most it is the time"
+        " between what they need and their submission."
+    ),
+    advice=(
+        "Submit them with their dependencies (futures or files), before those are over: then each begins when its own"
+        " input is there. Where a task needs the other one's result all the same, start that one first, or split it."
+    ),
+    source="Reasoning: a barrier makes all tasks of a stage wait for its longest one",
+    query="tailrace task {run} {task}",
+    find=late_submissions,
+    thresholds=(LEAST,),
+    change="submitting tasks before the others are over",
 )
 
 
@@ -876,6 +959,7 @@ SHORT_PROCESSES = Rule(
 
 RULES = (
     LIMITED_CONCURRENCY,
+    LATE_SUBMISSIONS,
     SEQUENTIAL_TASKS,
     SERIAL_STAGE,
     STRAGGLERS,
