@@ -479,6 +479,30 @@ def refused(at: str = "/run/d/d.sock") -> FakeRun:
     return story.run(processes=processes((1, 99, "/bin/use"), used_ms=1))
 
 
+def shared_interpreter(
+    computes: float = 50, waits: float = 50, exe: str = "/usr/bin/python3.11", processes_of: int = 1
+) -> FakeRun:
+    """Four tasks of 100 ms, two at a time in threads of one process, each of which is on a processor for half of the
+    time and waits for a condition for the other half. processes_of: how many processes they are in."""
+    story = Story()
+    moment(story, 0, pid=99)
+    for number in range(4):
+        thread, at = 11 + number % 2, 100 * (number // 2)
+        pid = 1 + number % processes_of
+        where: dict[str, Any] = {"task": f"a{number}", "stage": "a", "pid": pid, "tid": thread}
+        used = round(number // 2 * computes * MS)
+        story.event("enter", at_ms=at, cat="PROCESS", dur=0, run_ns=used, ready_ns=0, **where)
+        story.event("pthread_cond_timedwait", at_ms=at + 1, dur=round(waits * MS), cat="WAIT", **where)
+        story.write(f"/a{number}", 0, 100, at_ms=at + 98, **where)
+        used += round(computes * MS)
+        story.event("leave", at_ms=at + 99.9, cat="PROCESS", dur=0, run_ns=used, ready_ns=0, **where)
+    moment(story, 200, pid=99)
+    rows = pd.DataFrame([{"workflow": "w", "stage": "a", "task": f"a{n}", "parent": None} for n in range(4)])
+    rows["t_submit_ns"] = pd.array([T0_NS] * 4, dtype="Int64")
+    table = processes(*((pid, 99, exe) for pid in range(1, processes_of + 1)), used_ms=4 * computes / processes_of)
+    return story.run(declared_tasks=rows, processes=table)
+
+
 SCRIPT, SERVER = 99, 50
 
 

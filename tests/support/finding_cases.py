@@ -42,6 +42,7 @@ from support.diagnosis_stories import (
     sequential_tasks,
     serial_stage,
     server_waits,
+    shared_interpreter,
     shell_loop,
     sleep_loop,
     small_pipe_writes,
@@ -525,6 +526,11 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     "declared, not accessed": (
         declared_not_accessed,
         "a declared /in as an input and never read it (and 1 more case)",
+    ),
+    "threads of one interpreter": (
+        shared_interpreter,
+        "4 tasks, most of a, ran in threads of one Python process, up to 2 at a time, and were on 1.0 processors"
+        " together; they waited 50% of the time for other threads of it",
     ),
     "submitted after others": (
         barrier,

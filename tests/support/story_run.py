@@ -32,6 +32,8 @@ ARGS = (
     "timeout_ns",
     "at_once",
     "holder",
+    "run_ns",
+    "ready_ns",
     "object",
     "workflow",
     "stage",
@@ -109,7 +111,8 @@ def _event(row: dict[str, Any], hashes: dict[tuple[str, str], str]) -> tw.Line:
         if row.get(path):
             args[key] = hashes.setdefault((row[path], row[file]), f"{len(hashes) + 1:x}")
     ts_us, ns = divmod(row["ts"], 1000)
-    return tw.event(row["name"], ts_us, row["dur"] / 1000, row["pid"], row["cat"], ns=ns, **args)
+    line = tw.event(row["name"], ts_us, row["dur"] / 1000, row["pid"], row["cat"], ns=ns, **args)
+    return {**line, "tid": row["tid"]}
 
 
 def _declared(story: FakeRun) -> list[dict[str, Any]]:

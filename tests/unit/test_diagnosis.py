@@ -654,6 +654,17 @@ class TestTooFewWorkers:
             run.processes[name] = pd.array([ms * MS] * len(run.processes), dtype="Int64")
         assert "limited concurrency" not in kinds(run)
 
+    def test_threads_of_one_interpreter_gain_nothing_by_more_of_them(self) -> None:
+        assert "limited concurrency" not in kinds(stories.shared_interpreter())
+        assert "limited concurrency" in kinds(stories.shared_interpreter(computes=10, waits=80))
+
+    @pytest.mark.parametrize(
+        "how",
+        [{"computes": 98, "waits": 0}, {"computes": 10, "waits": 80}, {"processes_of": 2}, {"exe": "/bin/prog"}],
+    )
+    def test_threads_on_two_processors_or_on_none_and_processes_share_no_interpreter(self, how: dict[str, Any]) -> None:
+        assert "threads of one interpreter" not in kinds(stories.shared_interpreter(**how))
+
     def test_busy_processors_gain_nothing_by_more_workers(self) -> None:
         assert "limited concurrency" not in kinds(self.run(780))
 

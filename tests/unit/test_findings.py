@@ -212,6 +212,7 @@ NUMBERS: dict[str, tuple[Callable[[Any, Finding], Any], Callable[[Finding], Any]
     "repeated start-ups": (lambda rows, _: rows[0]["count"], lambda f: f.evidence[0]["starts"]),
     "straggler": (lambda profile, f: profile["task"], lambda f: "a5"),
     "submitted after others": (lambda profile, f: profile["task"], lambda f: "a3"),
+    "threads of one interpreter": (lambda profile, f: profile["name"], lambda f: "a"),
     "serial stage": (lambda profile, f: profile["task"], lambda f: "b"),
     "small pipe writes": (lambda rows, _: sum(row["count"] for row in rows), lambda f: f.evidence[0]["calls"]),
     "waiting for a server": (lambda rows, _: sum(row["sum_dur"] for row in rows), lambda f: f.cost_ns),

@@ -59,18 +59,30 @@ MUCH_USED = 0.75
 """Of the processors' time, from which on more workers would mostly share them."""
 
 
+ONE = 1.1
+"""Processors that a process was on, up to which it is taken to have computed in one thread at a time."""
+
+
 def used_share(found: Analyses, waits: intervals.Intervals, tasks: set[int]) -> float:
-    """The share of the processors that was used meanwhile; where all tasks are threads of one process, of one, by them:
-    what computes in an interpreter does so one by one."""
+    """The share of the processors that was used meanwhile; where all tasks are threads of one process that was never on
+    more than one, of one, by all of its tasks: what computes in an interpreter does so one by one."""
     inputs, used = found.inputs, found.processors.used(waits)
-    mine = np.isin(inputs.of_who, [*tasks])
-    if len(tasks) < 2 or len(np.unique(inputs.lives.process[mine])) > 1:
+    of = np.unique(inputs.lives.process[np.isin(inputs.of_who, [*tasks])])
+    beside = np.unique(inputs.of_who[np.isin(inputs.lives.process, of)])
+    beside = beside[inputs.works[beside]]
+    if len(of) > 1 or len(beside) < 2:
         return used
-    spent = inputs.spent.parts().loc[[*tasks]]
+    spent = inputs.spent.parts().loc[beside]
     if 2 * int(spent[time_model.UNKNOWN].sum()) > int(spent.to_numpy().sum()):
         return min(used * found.processors.count, 1.0)
-    lasted = intervals.total(intervals.united(inputs.tasks.loc[[*tasks], ["start_ns", "end_ns"]].to_numpy(np.int64)))
-    return min(int(spent[[time_model.COMPUTING, time_model.READY]].to_numpy().sum()) / max(lasted, 1), 1.0)
+    computed, ready = (int(spent[state].sum()) for state in (time_model.COMPUTING, time_model.READY))
+    lasted = max(intervals.total(_ran(inputs, beside)), 1)
+    return used if computed > ONE * lasted else min((computed + ready) / lasted, 1.0)
+
+
+def _ran(inputs: Inputs, tasks: Ints) -> Ints:
+    """When at least one of the tasks ran, (n, 2)."""
+    return intervals.united(inputs.tasks.loc[tasks, ["start_ns", "end_ns"]].to_numpy(np.int64))
 
 
 def limited_concurrency(found: Analyses) -> Iterator[Match]:
@@ -142,6 +154,91 @@ LIMITED_CONCURRENCY = Rule(
     find=limited_concurrency,
     thresholds=(LEAST_IDLE,),
     change="more workers",
+)
+
+
+HELD_UP = Threshold(25, "% of the time of these tasks, but for what they waited for processors")
+
+
+class _Interpreter(NamedTuple):
+    tasks: Ints
+    most: int
+    used: float
+    waited: float
+    path_ns: int
+
+
+def shared_interpreter(found: Analyses) -> Iterator[Match]:
+    """All such processes, as one match."""
+    inputs = found.inputs
+    rows = sorted(_shared_interpreters(found), key=lambda row: -row.path_ns)
+    cost = min(sum(row.path_ns for row in rows), inputs.makespan_ns)
+    if not LEAST.reached(cost, inputs.makespan_ns):
+        return
+    top = rows[0]
+    stages = inputs.tasks["stage_code"].to_numpy()[top.tasks]
+    name = str(inputs.stages["stage"].iat[int(np.bincount(stages).argmax())])
+    yield Match(
+        title=f"{len(top.tasks):,} tasks, most of {name}, ran in threads of one Python process, up to {top.most:,} at a"
+        f" time, and were on {top.used:.1f} processors together; they waited {top.waited:.0%} of the time for other"
+        f" threads of it{more(len(rows))}",
+        names={"stage": name},
+        cost_ns=cost,
+        estimate=True,
+        count=len(rows),
+        evidence=[
+            Evidence(tasks=len(row.tasks), at_a_time=row.most, processors=row.used, waited=row.waited) for row in rows
+        ][:EVIDENCE],
+        tasks={int(task) for row in rows for task in row.tasks},
+        where=f"for {name}",
+    )
+
+
+def _shared_interpreters(found: Analyses) -> Iterator[_Interpreter]:
+    inputs, lives, path = found.inputs, found.inputs.lives, found.critical.path
+    works = np.flatnonzero(inputs.works[inputs.of_who])
+    several = np.flatnonzero(grouping.distinct(lives.process[works], inputs.of_who[works], len(lives.actors)) > 1)
+    on_path = path[path["task"] >= 0].groupby("task")["thread"].sum()
+    for process in several.tolist():
+        if not file_classes.PYTHON.match(inputs.m.program(lives.last(process))):
+            continue
+        mine = works[lives.process[works] == process]
+        tasks = np.unique(inputs.of_who[mine])
+        start, end = (inputs.tasks[name].to_numpy(dtype=np.int64)[tasks] for name in ("start_ns", "end_ns"))
+        most = int(resource_waits.running_at_ends(start, end).max(initial=0))
+        lasted = max(intervals.total(_ran(inputs, tasks)), 1)
+        if most < 2:
+            continue
+        threads = np.full(len(inputs.of_who), -1, dtype=np.int64)
+        threads[mine] = inputs.of_who[mine]
+        spent = inputs.time.states(threads).parts().sum()
+        computed, ready = int(spent[time_model.COMPUTING]), int(spent[time_model.READY])
+        busy = MUCH_USED * lasted <= computed + ready and computed <= ONE * lasted
+        if busy and HELD_UP.reached(int(spent["thread"]), int(spent.sum()) - ready):
+            waited = int(spent["thread"]) / int(spent.sum())
+            path_ns = int(on_path.reindex(tasks, fill_value=0).sum())
+            yield _Interpreter(tasks, most, computed / lasted, waited, path_ns)
+
+
+SHARED_INTERPRETER = Rule(
+    kind="threads of one interpreter",
+    about=TIME,
+    title="Tasks in threads of one Python process, of which one computes at a time",
+    definition=(
+        "Several tasks at a time ran in threads of one Python process, which together were on one processor at most,"
+        f" or ready for it, for {MUCH_USED:.0%} of the time or more, and waited for other threads of the process for"
+        f" {HELD_UP} or more: one thread has the interpreter's lock, the others wait for it. The estimate is that wait"
+        " on the critical path: a bound. More threads gain nothing."
+    ),
+    advice=(
+        "Run them in processes (Dask: more workers with threads_per_worker=1; Parsl: HighThroughputExecutor;"
+        " ProcessPoolExecutor), or in code that gives the lock free while it computes (NumPy, compiled extensions)."
+    ),
+    source="Python's documentation, glossary: global interpreter lock",
+    query="tailrace stage {run} {stage}",
+    find=shared_interpreter,
+    thresholds=(HELD_UP, LEAST),
+    change="processes in place of threads",
 )
 
 
@@ -960,6 +1057,7 @@ SHORT_PROCESSES = Rule(
 RULES = (
     LIMITED_CONCURRENCY,
     LATE_SUBMISSIONS,
+    SHARED_INTERPRETER,
     SEQUENTIAL_TASKS,
     SERIAL_STAGE,
     STRAGGLERS,
