@@ -35,7 +35,7 @@ from tailrace.analyzer.model import dataflow, outcomes, own_time, tries
 from tailrace.analyzer.model import order as orders
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.model.order import Order
-from tailrace.analyzer.model.process_tree import Lives
+from tailrace.analyzer.model.process_tree import EXIT, Lives
 from tailrace.analyzer.model.time_model import Spans, TimeModel
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util import intervals
@@ -189,7 +189,7 @@ def inputs_of(
         m=m,
         tasks=tasks,
         stages=stages,
-        handovers=rows.assign(held=_held(rows, waiting)),
+        handovers=rows.assign(held=_held(rows, waiting) & ~_asleep(m, of_who, tasks, rows)),
         of_who=of_who,
         lives=order.lives,
         unresolved=unresolved,
@@ -202,6 +202,20 @@ def inputs_of(
         declared=declared if declared is not None else pd.DataFrame(),
         tables=tables,
     )
+
+
+def _asleep(m: Model, of_who: Ints, tasks: pd.DataFrame, rows: pd.DataFrame) -> Bools:
+    """Whether the consumer is one process that took the end of another one while it waited for a sleeping child: it
+    goes on when that is over (a shell that takes the end of what runs in its background)."""
+    children = np.flatnonzero(m.sleeps_for != np.arange(len(m.who)))
+    if not len(children):
+        return np.zeros(len(rows), dtype=np.bool_)
+    start, end = own_time.seen(m)
+    parent = of_who[m.sleeps_for[children]]
+    cover = intervals.cover(intervals.union(intervals.make(parent, start[children], end[children])), len(tasks))
+    consumer, taken = rows["consumer"].to_numpy(), rows["taken_ns"].to_numpy()
+    alone = (tasks["processes"] == 1).to_numpy()[consumer] & (rows["via"] == EXIT).to_numpy()
+    return np.asarray(alone & (cover.inside(consumer, taken - 1, taken) > 0))
 
 
 def _held(rows: pd.DataFrame, waiting: intervals.Cover) -> Bools:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import errno
 import os
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -268,8 +269,12 @@ def waits(inputs: Inputs, processors: Processors) -> Waits:
 
 def _helpers(inputs: Inputs, sleepers: Collection[int]) -> Ints:
     """The actor that each one works for, itself of most: of a program that has another task than who made it, waits for
-    it and sleeps (a script's commands, in a run without tags), or of one that it made and waited for, that one."""
-    m = inputs.m
+    it and sleeps (a script's commands, in a run without tags), or of one that it made and waited for, that one. What
+    runs beside a sleep is in the background."""
+    m, lives = inputs.m, inputs.lives
+    slept: dict[int, list[int]] = {}
+    for child in np.flatnonzero(m.sleeps_for != np.arange(len(m.who))).tolist():
+        insort(slept.setdefault(int(m.sleeps_for[child]), []), int(lives.start[child]))
     found = np.arange(len(m.who), dtype=np.int64)
     made = {consumer: producer for producer, consumer, _, _, via in inputs.order.tree if via == FORK}
     ended = {producer: consumer for producer, consumer, _, _, via in inputs.order.tree if via == EXIT}
@@ -277,19 +282,23 @@ def _helpers(inputs: Inputs, sleepers: Collection[int]) -> Ints:
         parent = made[actor]
         if inputs.of_who[actor] != inputs.of_who[parent] and ended.get(actor) == parent:
             parent = int(found[parent])
-            found[actor] = parent if parent in sleepers else actor
+            times = slept.get(parent, [])
+            beside = bisect_left(times, lives.end[actor]) > bisect_right(times, lives.start[actor])
+            found[actor] = parent if parent in sleepers and not beside else actor
     return found
 
 
 def _named(inputs: Inputs, rows: pd.DataFrame) -> pd.DataFrame:
-    """The look-ups at servers, and those at what the command line of their process names."""
+    """The look-ups at servers, and those at what the command line of their process names: the last one of each process
+    at each."""
     lines, keys = commands(inputs.m), processes.keys(inputs.m.who)
     words = {
         who: {word.rstrip("/").rpartition("/")[2] for word in lines.get(keys[who], [])[1:]} for who in {*rows["who"]}
     }
     ends = zip(rows["who"], rows["path"], rows["name"] == CONNECT, strict=True)
     keep = [connects or str(path).rpartition("/")[2] in words[who] for who, path, connects in ends]
-    return rows[np.array(keep, dtype=np.bool_)]
+    picked: pd.DataFrame = rows[np.array(keep, dtype=np.bool_)].sort_values("first_ns", kind="stable")
+    return picked.drop_duplicates(["who", "path"], keep="last")
 
 
 def _with_ends(inputs: Inputs, rows: pd.DataFrame) -> pd.DataFrame:

@@ -9,8 +9,8 @@ becomes time asleep, as long as the child sleeps, in the one table that all time
 
 A child is such a one if it moved no data, made or changed no name, started nothing but such children (`timeout 9 sleep
 5`), and one sleep takes most of its life; what is left is the start and the end of its program. Its parent made it and
-waited for it, and took the end of no other child meanwhile: a parent that waits for several goes on with whichever
-ends, and is not held up by this one. A program that sleeps several times has a loop of its own.
+waited for it, and made no other child meanwhile: a parent that goes on with something else is not held up by this one.
+A program that sleeps several times has a loop of its own.
 """
 
 from __future__ import annotations
@@ -76,37 +76,37 @@ def _changed_nothing(m: Model) -> Bools:
 
 
 class _Family:
-    """Who made whom, and took whose end when."""
+    """Who made whom when, and who waited for whom."""
 
     def __init__(self, m: Model) -> None:
         lives = process_tree.lives_of(m)
-        self.process, self.begun = lives.process, lives.start
+        self.process = lives.process
         self.alone = np.array([len(lives.actors[process]) == 1 for process in lives.process], dtype=np.bool_)
-        self.maker: dict[int, int] = {}
+        self.maker: dict[int, tuple[int, int]] = {}
         self.ended: dict[int, tuple[int, int]] = {}
         self.children: dict[int, list[int]] = {}
-        taken: dict[int, list[int]] = {}
-        for producer, consumer, given, at, via in process_tree.between_actors(m, lives):
+        made: dict[int, list[int]] = {}
+        for producer, consumer, given, _, via in process_tree.between_actors(m, lives):
             if via == FORK:
-                self.maker[consumer] = producer
+                self.maker[consumer] = (producer, given)
+                made.setdefault(int(self.process[producer]), []).append(given)
                 self.children.setdefault(producer, []).append(consumer)
             elif via == EXIT:
                 self.ended[producer] = (consumer, given)
-                taken.setdefault(int(self.process[consumer]), []).append(at)
-        self.taken = {process: np.sort(np.array(times, dtype=np.int64)) for process, times in taken.items()}
+        self.made = {process: np.sort(np.array(times, dtype=np.int64)) for process, times in made.items()}
 
     def parents_of(self, children: Ints, sleeps_for: Ints) -> dict[int, int]:
         """Those of these actors whose sleep is their parent's, and that one."""
         found = {}
         for child in children.tolist():
-            maker, (parent, over) = self.maker.get(child, -1), self.ended.get(child, (-1, 0))
+            (maker, begun), (parent, over) = self.maker.get(child, (-1, 0)), self.ended.get(child, (-1, 0))
             own = all(sleeps_for[one] != one for one in self.children.get(child, ()))
             if min(maker, parent) < 0 or not own or not self.alone[child]:
                 continue
             process = int(self.process[parent])
-            times = self.taken[process]
-            between = np.searchsorted(times, over) - np.searchsorted(times, self.begun[child], side="right")
-            if self.process[maker] == process and between == 0:
+            times = self.made.get(process, np.empty(0, dtype=np.int64))
+            others = np.searchsorted(times, over) - np.searchsorted(times, begun, side="right")
+            if self.process[maker] == process and others == 0:
                 found[child] = parent
         return found
 

@@ -516,16 +516,26 @@ def runs(story: Story, pid: int, begin: float, end: float, parent: int = SCRIPT,
 
 
 def shell_loop(
-    looks: str = "connect", server: float = 75, sleeps: float = 19, beside: bool = False, wrapped: bool = False
+    looks: str = "connect",
+    server: float = 75,
+    sleeps: float = 19,
+    beside: bool = False,
+    wrapped: bool = False,
+    background: bool = False,
 ) -> FakeRun:
     """A script of an untagged run tries 4 times to reach a server by a program, and runs `sleep` in between; the server
     that it has started listens at 75 ms. looks: "connect", "stat" at /done, which nobody makes, or "" for none; server:
-    when it listens; sleeps: how long; beside: the script takes the end of another child during each sleep; wrapped: by
-    `timeout 9 sleep`."""
+    when it listens; sleeps: how long; beside: the script makes another child during each sleep; wrapped: by `timeout 9
+    sleep`; background: a child that was made before writes a file and ends during the fourth sleep."""
     story = Story()
     moment(story, 0, pid=SCRIPT)
     runs(story, SERVER, 0.5, 110, waits=False)
     rows = [(SCRIPT, 1, "/bin/sh"), (SERVER, SCRIPT, "/opt/serve")]
+    if background:
+        runs(story, 60, 0.7, 70, waits=False)
+        story.write("/data", 0, 100, pid=60, at_ms=69)
+        story.event("wait", at_ms=70, pid=SCRIPT, cat="PROCESS", ret=60)
+        rows.append((60, SCRIPT, "/opt/other"))
     for number in range(5 if looks == "connect" else 6):
         begin, look, sleep, other = 2 + 20 * number, 100 + number, 200 + number, 300 + number
         over = looks == "connect" and number == 4

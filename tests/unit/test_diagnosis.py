@@ -609,6 +609,15 @@ class TestWaits:
         slept = {run.inputs.name(int(row.task)) for row in run.critical.path.itertuples() if row.sleep}
         assert slept == {"sh n1:99"} and run.critical.parts["sleep"] == round(6 * 18.8 * MS)
 
+    def test_what_runs_in_a_scripts_background_is_neither_its_look_nor_what_it_waited_for(self) -> None:
+        """It writes data, and ends during a sleep, which the script goes on to wait for."""
+        run = insights(stories.shell_loop("stat", background=True))
+        assert [one.kind for one in run.findings()] == ["sleep loop"]
+        slept = {run.inputs.name(int(row.task)) for row in run.critical.path.itertuples() if row.sleep}
+        assert slept == {"sh n1:99"} and "other" not in {
+            run.inputs.name(task).split()[0] for task in run.critical.path["task"]
+        }
+
     @pytest.mark.parametrize("at", ["/run/d/d.sock", "/dev/log", "/w/d.sock"])
     def test_who_tries_to_connect_again_and_again_is_told_the_address_wherever_it_is(self, at: str) -> None:
         found = told(stories.refused(at), "sleep loop")

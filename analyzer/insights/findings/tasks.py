@@ -197,24 +197,27 @@ def shared_interpreter(found: Analyses) -> Iterator[Match]:
 def _shared_interpreters(found: Analyses) -> Iterator[_Interpreter]:
     inputs, lives, path = found.inputs, found.inputs.lives, found.critical.path
     works = np.flatnonzero(inputs.works[inputs.of_who])
-    several = np.flatnonzero(grouping.distinct(lives.process[works], inputs.of_who[works], len(lives.actors)) > 1)
+    several = grouping.distinct(lives.process[works], inputs.of_who[works], len(lives.actors)) > 1
+    for process in np.flatnonzero(several).tolist():
+        several[process] = file_classes.PYTHON.match(inputs.m.program(lives.last(process))) is not None
+    mine = works[several[lives.process[works]]]
+    if not len(mine):
+        return
+    # What its threads do is asked, not what the task's other processes do.
+    part, first = grouping.numbered(grouping.pack(lives.process[mine], inputs.of_who[mine]))
+    parts = np.full(len(inputs.of_who), -1, dtype=np.int64)
+    parts[mine] = part
+    every = inputs.time.states(parts).parts()
     on_path = path[path["task"] >= 0].groupby("task")["thread"].sum()
-    for process in several.tolist():
-        if not file_classes.PYTHON.match(inputs.m.program(lives.last(process))):
-            continue
-        mine = works[lives.process[works] == process]
-        tasks = np.unique(inputs.of_who[mine])
+    for process in np.flatnonzero(several).tolist():
+        of_process = np.flatnonzero(lives.process[mine[first]] == process)
+        tasks, spent = inputs.of_who[mine[first[of_process]]], every.iloc[of_process].sum()
         start, end = (inputs.tasks[name].to_numpy(dtype=np.int64)[tasks] for name in ("start_ns", "end_ns"))
         most = int(resource_waits.running_at_ends(start, end).max(initial=0))
-        lasted = max(intervals.total(_ran(inputs, tasks)), 1)
-        if most < 2:
-            continue
-        threads = np.full(len(inputs.of_who), -1, dtype=np.int64)
-        threads[mine] = inputs.of_who[mine]
-        spent = inputs.time.states(threads).parts().sum()
-        computed, ready = int(spent[time_model.COMPUTING]), int(spent[time_model.READY])
+        lasted, ready = max(intervals.total(_ran(inputs, tasks)), 1), int(spent[time_model.READY])
+        computed = int(spent[time_model.COMPUTING])
         busy = MUCH_USED * lasted <= computed + ready and computed <= ONE * lasted
-        if busy and HELD_UP.reached(int(spent["thread"]), int(spent.sum()) - ready):
+        if most > 1 and busy and HELD_UP.reached(int(spent["thread"]), int(spent.sum()) - ready):
             waited = int(spent["thread"]) / int(spent.sum())
             path_ns = int(on_path.reindex(tasks, fill_value=0).sum())
             yield _Interpreter(tasks, most, computed / lasted, waited, path_ns)

@@ -732,15 +732,14 @@ def _left_helpers(found: Analyses) -> Iterator[_Helper]:
         if m.of_manager[lives.last(process)] or processes.keys(m.who.iloc[[lives.first(parent)]])[0] not in ended:
             continue
         low, high = int(lives.over[parent]), int(lives.over[process])
-        spent = inputs.time.states(np.where(lives.process == process, 0, -1), 1)
-        state = spent.inside(*(np.array([value], dtype=np.int64) for value in (0, low, high))).iloc[0]
-        if not ASLEEP.reached(int(state["sleep"] + state["polling"]), high - low):
-            continue
         mine = np.isin(file, file[wrote & (lives.process[who] == process)])
         # It waited for the end: it read when this process was over, and no other writer was left.
         last = read & mine & (lives.process[who] != process) & (m.bursts["last_ns"].to_numpy() >= high)
-        others = lives.over[lives.process[who[wrote & mine]]] > high
-        if last.any() and not others.any():
+        if not last.any() or (lives.over[lives.process[who[wrote & mine]]] > high).any():
+            continue
+        spent = inputs.time.states(np.where(lives.process == process, 0, -1), 1)
+        state = spent.inside(*(np.array([value], dtype=np.int64) for value in (0, low, high))).iloc[0]
+        if ASLEEP.reached(int(state["sleep"] + state["polling"]), high - low):
             reader = int(who[np.flatnonzero(last)[0]])
             yield _Helper(lives.last(process), lives.last(parent), reader, np.array([[low, high]], dtype=np.int64))
 
