@@ -412,7 +412,7 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     ),
     "critical path gaps": (
         critical_path,
-        "No task on the critical path made a call for 500 ms of 700 ms; the longest gap is 500 ms, before b",
+        "The critical path was between tasks for 500 ms of 700 ms; the longest gap is 500 ms, before b",
     ),
     "start-up and stop": (
         startup_and_stop,

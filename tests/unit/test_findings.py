@@ -43,6 +43,21 @@ def test_advice_about_gaps_names_workers_only_where_a_manager_has_some() -> None
     assert "workers" in said[True] and "script" in said[False] and "workers" not in said[False]
 
 
+@pytest.mark.parametrize(("late", "is_told"), [(False, False), (True, True)])
+def test_what_a_manager_takes_for_the_start_of_tasks_is_no_finding_but_a_late_submission(
+    late: bool, is_told: bool
+) -> None:
+    """Five jobs of 300 ms with 60 ms before each."""
+    story = Story()
+    for number in range(5):
+        begin, reads = 360 * number, f"/a{number - 1}" if number else ""
+        task(story, f"a{number}", begin, begin + 300, reads=reads, writes=f"/a{number}", pid=number + 1)
+    tables = declared(*((f"a{number}", f"a{number + 1}", "file") for number in range(4)))
+    names = tables["declared_tasks"]["task"].str[1:].astype(int)
+    tables["declared_tasks"]["t_submit_ns"] = T0_NS + late * (360 * names * MS - 1)
+    assert ("critical path gaps" in [one.kind for one in insights(story.run(**tables)).findings()]) == is_told
+
+
 @pytest.mark.parametrize(("submitted_ms", "late"), [(550, "450 ms"), (300, "")])
 def test_a_gap_before_a_task_that_was_submitted_late_says_so(submitted_ms: float, late: str) -> None:
     story = Story()
@@ -54,7 +69,7 @@ def test_a_gap_before_a_task_that_was_submitted_late_says_so(submitted_ms: float
     (gap,) = [one for one in insights(story.run(**tables)).findings() if one.kind == "critical path gaps"]
     end = f"; for {late} the next task had not been submitted" if late else ""
     assert gap.title == (
-        f"No task on the critical path made a call for 500 ms of 700 ms; the longest gap is 500 ms, before b{end}"
+        f"The critical path was between tasks for 500 ms of 700 ms; the longest gap is 500 ms, before b{end}"
     )
     assert ("Where a program or script of yours submits them" in gap.advice) == bool(late)
 
@@ -114,7 +129,7 @@ def test_a_gap_after_the_last_call_says_where_it_is() -> None:
     titles = {finding.kind: finding.title for finding in found}
     assert "start-up and stop" not in titles
     assert titles["critical path gaps"] == (
-        "No task on the critical path made a call for 750 ms of 900 ms; the longest gap is 750 ms, after the last task"
+        "The critical path was between tasks for 750 ms of 900 ms; the longest gap is 750 ms, after the last task"
         " of the path"
     )
 

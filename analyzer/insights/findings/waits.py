@@ -38,6 +38,8 @@ from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
 from tailrace.analyzer.util.types import Bools, Ints
 
+MUCH = Threshold(25, "% of the makespan")
+"""Less is told in the run's account of time; this is for what no other rule explains."""
 LEAST_MS = Threshold(50, "ms in all")
 """About what the start of one interpreter takes: in a run of a few programs that is all the gap there is. Where no
 manager starts the tasks, a shorter gap is the start of the next program, however many there are."""
@@ -80,7 +82,7 @@ def critical_path_gaps(found: Analyses) -> Iterator[Match]:
     late, prepared = _not_submitted(found), _prepared(found)
     mostly, is_prepared = late > gap / 2, prepared > gap / 2
     tasks = {int(task) for task in found.critical.path["task"] if task >= 0}
-    nobody = "No task" if (found.inputs.tasks["task"] != "").to_numpy()[list(tasks)].any() else "No process"
+    units = "tasks" if (found.inputs.tasks["task"] != "").to_numpy()[list(tasks)].any() else "processes"
     submits = LATE_BY_MANAGER if found.inputs.of_manager.any() else LATE
     short = _short_tasks(found)
     named = {
@@ -90,13 +92,16 @@ def critical_path_gaps(found: Analyses) -> Iterator[Match]:
         submits: mostly,
         UNMANAGED: not found.inputs.managed,
     }
+    advice = next((advice for advice, fits in named.items() if fits), "")
+    if not advice and not MUCH.reached(gap, makespan):
+        return  # what a manager takes for the start of a task
     yield Match(
-        title=f"{nobody} on the critical path made a call for {time_text(gap)} of {time_text(makespan)};"
+        title=f"The critical path was between {units} for {time_text(gap)} of {time_text(makespan)};"
         f" {short or _longest_gap(found)}"
         + (f"; for {time_text(late)} the next task had not been submitted" if mostly else "")
         + (f"; for {time_text(prepared)} its manager prepared the next task {PREPARING}" if is_prepared else ""),
         cost_ns=gap,
-        advice=next((advice for advice, fits in named.items() if fits), ""),
+        advice=advice,
         evidence=_evidence(found),
         tasks=tasks,
     )
@@ -188,7 +193,9 @@ CRITICAL_PATH_GAPS = Rule(
         " scheduling, start-up of interpreters, and what a task computes before its first call. It may be the time of"
         " tasks without a recorded call, which are on no path. Where no manager starts the tasks, gaps of less than"
         f" {LEAST_MS.value:g} ms are the start of programs, and don't count. Start-up before the first task and the"
-        " stop after the last one are no gaps."
+        " stop after the last one are no gaps. Where nothing says why a manager took so long (no late submission, stage"
+        f" in, pause between tries or tasks that are shorter than their gaps), less than {MUCH} is what it takes for"
+        " the start of tasks."
     ),
     advice="Keep workers running between stages, submit tasks earlier, or make tasks fewer and longer.",
     source="Yang and Miller 1988 (critical path of parallel programs)",
@@ -197,10 +204,6 @@ CRITICAL_PATH_GAPS = Rule(
     thresholds=(LEAST, LEAST_MS),
     change="no time between tasks",
 )
-
-
-MUCH = Threshold(25, "% of the makespan")
-"""Less is told in the run's account of time; this is for what no other rule explains."""
 
 
 def critical_path_io(found: Analyses) -> Iterator[Match]:
