@@ -147,6 +147,9 @@ def _bound(found: Analyses, findings: Findings, parts: Mapping[str, int]) -> str
         subject = words[first]
         bound = f"{subject[0].upper()}{subject[1:]} bounds it: {most / makespan:.0%} of {time_text(makespan)}"
         bound += _place(found, first, most)
+        told = found.processors
+        if first == "ready" and told.used(_whole(found)) >= BUSY > told.own_share:
+            bound += f"; its {told.count:,} processors were all busy, {told.own_share:.0%} with this run"
     if rest:
         bound += f"; next is {words[rest[0][0]]}, {rest[0][1] / makespan:.0%}{_place(found, *rest[0])}"
     return f"{bound}."
@@ -226,7 +229,10 @@ def _whole(found: Analyses) -> intervals.Intervals:
 
 
 def _most_at_once(found: Analyses) -> int:
-    inputs = found.inputs
+    """How many tasks or processes at a time wanted a processor; where the kernel doesn't tell that, how many ran."""
+    inputs, told = found.inputs, found.processors
+    if (told.ready >= 0).any():
+        return int(told.demand.processes.max(initial=0))
     tasks = resource_waits.innermost(inputs)
     start, end = (inputs.tasks[name].to_numpy(dtype=np.int64)[tasks] for name in ("start_ns", "end_ns"))
     return int(resource_waits.running_at_ends(start, end).max(initial=0))

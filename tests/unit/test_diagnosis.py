@@ -129,6 +129,18 @@ class TestVerdict:
         text = self.text(story.run(processes=table))
         assert text.startswith("The processors bound it: 2 for up to 4 tasks at a time, all busy for 100% of 100 ms")
 
+    @pytest.mark.parametrize(("own_ms", "told"), [(250, True), (990, False)])
+    def test_who_waits_for_others_wants_no_processor(self, own_ms: int, told: bool) -> None:
+        """Two tasks that compute on two processors, and one that waits beside them; other programs have the processors
+        for most of the time, or for none of it."""
+        run = stories.processor_waits(tasks=3, lasts_ms=1000)
+        run.processes["run_ns"] = pd.array([own_ms * MS] * 2 + [MS], dtype="Int64")
+        run.processes["ready_of_ns"] = run.processes["run_ns"]
+        run.processes["ready_ns"] = pd.array([(1000 - own_ms) * MS] * 2 + [MS], dtype="Int64")
+        text = self.text(run)
+        assert "The processors bound it" not in text
+        assert ("its 2 processors were all busy, 25% with this run" in text) == told
+
     def test_the_best_single_change_is_that_of_the_costliest_finding(self) -> None:
         run = TestRanking().flushes(110)
         verdict = insights(run).verdict
