@@ -17,12 +17,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from tailrace.analyzer.edges import edge_table
-from tailrace.analyzer.insights import resource_waits
+from tailrace.analyzer.insights import command_lines, resource_waits
 from tailrace.analyzer.insights.analyses import Analyses
+from tailrace.analyzer.insights.critical import REST, START
 from tailrace.analyzer.insights.finding import ADVISED, GAPS, SEQUENCE, SPACE, TIME, Finding
 from tailrace.analyzer.insights.finding_list import Findings
 from tailrace.analyzer.insights.processors import BUSY
 from tailrace.analyzer.model import time_model
+from tailrace.analyzer.store import processes
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import time_text
 from tailrace.analyzer.util.types import Ints
@@ -71,6 +73,8 @@ IDLE = ("sleep", "polling", "socket", "pipe", "thread", "wait", ELSEWHERE)
 """Parts in which the path waited for something that no finding tells of."""
 MUCH_WAITED = 0.2
 """Of the makespan, from which on it is not said that there is little to gain."""
+OWN_COMMANDS = ("tailrace", "tailrace-python")
+"""Programs that are no user's."""
 LOCK_STATES = ("lock", "sleep")
 """The states of a task that waits for a lock: in a call, or between two tries."""
 OWN, MANAGERS = (COMPUTING, RUNNING), ("startup", "stop")
@@ -199,9 +203,38 @@ def words_of(found: Analyses) -> Mapping[str, tuple[str, str]]:
 
 
 def _words(found: Analyses) -> Mapping[str, str]:
+    words = {**WORDS, **_outside_words(found)}
     if found.inputs.time.tells_ready:
-        return WORDS
-    return {**WORDS, ELSEWHERE: WORDS["ready"] if _is_crowded(found) else UNTOLD}
+        return words
+    return {**words, ELSEWHERE: WORDS["ready"] if _is_crowded(found) else UNTOLD}
+
+
+def _outside_words(found: Analyses) -> dict[str, str]:
+    """The words of the time before the first task and after the last one, where a program of the user's ran most of it
+    that is no task, as a script's own last step."""
+    inputs, path = found.inputs, found.critical.path
+    lives, said = inputs.lives, dict[str, str]()
+    owned = np.zeros(len(lives.actors), dtype=np.bool_)
+    owned[lives.process[inputs.works[inputs.of_who] | inputs.m.of_manager]] = True
+    for part, via, when in (("startup", START, "before the first task"), ("stop", REST, "after the last task")):
+        pieces = path[(path["via"] == via) & (path["task"] < 0)]
+        if not len(pieces):
+            continue
+        low, high = int(pieces["begin_ns"].min()), int(pieces["end_ns"].max())
+        within = ~owned & (lives.begun >= low) & (lives.over <= high)
+        long = np.flatnonzero(within & (lives.over - lives.begun >= MOST_OF * (high - low)))
+        # Of a shell and what it runs the latter.
+        last = lives.last(int(long[lives.begun[long].argmax()])) if len(long) else -1
+        if last >= 0 and (program := inputs.m.program(last)) and not _is_tailrace(found, last):
+            said[part] = f"running {program} {when}"
+    return said
+
+
+def _is_tailrace(found: Analyses, actor: int) -> bool:
+    """Whether a process is tailrace itself, as an adapter starts it from a manager's files."""
+    m = found.inputs.m
+    line = command_lines.commands(m).get(processes.keys(m.who.iloc[[actor]])[0], [])
+    return any(word.rpartition("/")[2] in OWN_COMMANDS for word in line[:2])
 
 
 def _place(found: Analyses, part: str, ns: int) -> str:

@@ -141,6 +141,22 @@ class TestVerdict:
         assert "The processors bound it" not in text
         assert ("its 2 processors were all busy, 25% with this run" in text) == told
 
+    @pytest.mark.parametrize(("begin", "after"), [(105, "running montage after the last task"), (50, "")])
+    def test_a_last_step_that_is_no_task_is_named(self, begin: float, after: str) -> None:
+        """A script's own program after its tasks, or beside them as what the manager runs."""
+        story = Story()
+        moment(story, 0, pid=99)
+        task(story, "a", 10, 100, writes="/a", pid=1)
+        story.read("/a", 0, 100, pid=2, at_ms=begin)
+        moment(story, 190, pid=2)
+        moment(story, 200, pid=99)
+        rows = ((1, 99, "/bin/a"), (2, 99, "/usr/bin/montage"), (99, 1, "/bin/sh"))
+        table = processes(*rows, used_ms=80)
+        text = self.text(story.run(processes=table))
+        table["argv"] = [["python3", "/opt/bin/tailrace-python", "adapter"]] * 3
+        assert "Ending after the last task" in self.text(story.run(processes=table)), "an adapter is tailrace's"
+        assert (after or "ending after the last task") in text[0].lower() + text[1:]
+
     def test_the_best_single_change_is_that_of_the_costliest_finding(self) -> None:
         run = TestRanking().flushes(110)
         verdict = insights(run).verdict
