@@ -18,6 +18,7 @@ from click.testing import CliRunner
 
 import tailrace
 from support.call_stories import many_flushes
+from support.diagnosis_stories import processes
 from support.finding_cases import CASES, crashed_process, ended, failed_command, failed_tasks
 from support.flowcase import MS, T0_NS, FakeRun, Story
 from support.story_run import on_disk
@@ -56,6 +57,20 @@ def test_what_a_manager_takes_for_the_start_of_tasks_is_no_finding_but_a_late_su
     names = tables["declared_tasks"]["task"].str[1:].astype(int)
     tables["declared_tasks"]["t_submit_ns"] = T0_NS + late * (360 * names * MS - 1)
     assert ("critical path gaps" in [one.kind for one in insights(story.run(**tables)).findings()]) == is_told
+
+
+@pytest.mark.parametrize(("used_ms", "is_told"), [(400, False), (200, True)])
+def test_a_program_that_waits_for_a_processor_is_no_gap_of_its_script(used_ms: int, is_told: bool) -> None:
+    """Two programs have both processors, or half of each, for all of the run."""
+    story = Story()
+    for pid in (1, 2):
+        task(story, f"c{pid}", 0, 400, writes=f"/c{pid}", pid=pid)
+    task(story, "a", 0, 100, writes="/a", pid=3)
+    task(story, "b", 300, 410, reads="/a", writes="/b", pid=4)
+    table = processes(*((pid, 99, "/bin/c") for pid in (1, 2, 3, 4)), used_ms=used_ms)
+    table.loc[table["pid"] > 2, "utime_ns"] = MS
+    found = [one.kind for one in insights(story.run(processes=table)).findings()]
+    assert ("critical path gaps" in found) == is_told
 
 
 @pytest.mark.parametrize(("submitted_ms", "late"), [(550, "450 ms"), (300, "")])

@@ -79,6 +79,8 @@ def critical_path_gaps(found: Analyses) -> Iterator[Match]:
     gap = int(gaps.sum() if found.inputs.managed else gaps[gaps >= LEAST_MS.value * 1e6].sum())
     if not LEAST.reached(gap, makespan) or gap < LEAST_MS.value * 1e6:
         return
+    if not found.inputs.managed and _starved(found):
+        return
     late, prepared = _not_submitted(found), _prepared(found)
     mostly, is_prepared = late > gap / 2, prepared > gap / 2
     tasks = {int(task) for task in found.critical.path["task"] if task >= 0}
@@ -105,6 +107,14 @@ def critical_path_gaps(found: Analyses) -> Iterator[Match]:
         evidence=_evidence(found),
         tasks=tasks,
     )
+
+
+def _starved(found: Analyses) -> bool:
+    """Whether the run had work for all processors in the gaps: what a script starts then waits for one."""
+    rows = found.critical.path.query("gap > 0")
+    begin, length = (rows[name].to_numpy(dtype=np.int64) for name in ("begin_ns", "gap"))
+    alone = np.zeros(len(rows), dtype=np.int64)
+    return found.processors.used(intervals.union(intervals.make(alone, begin, begin + length))) >= BUSY
 
 
 def _not_submitted(found: Analyses) -> int:
@@ -192,10 +202,10 @@ CRITICAL_PATH_GAPS = Rule(
         "The part of the makespan between what a task on the critical path was given last and its first call: queue,"
         " scheduling, start-up of interpreters, and what a task computes before its first call. It may be the time of"
         " tasks without a recorded call, which are on no path. Where no manager starts the tasks, gaps of less than"
-        f" {LEAST_MS.value:g} ms are the start of programs, and don't count. Start-up before the first task and the"
-        " stop after the last one are no gaps. Where nothing says why a manager took so long (no late submission, stage"
-        f" in, pause between tries or tasks that are shorter than their gaps), less than {MUCH} is what it takes for"
-        " the start of tasks."
+        f" {LEAST_MS.value:g} ms are the start of programs, and don't count; nor do those in which the run had work for"
+        " all processors. Start-up before the first task and the stop after the last one are no gaps. Where nothing"
+        " says why a manager took so long (no late submission, stage in, pause between tries or tasks that are shorter"
+        f" than their gaps), less than {MUCH} is what it takes for the start of tasks."
     ),
     advice="Keep workers running between stages, submit tasks earlier, or make tasks fewer and longer.",
     source="Yang and Miller 1988 (critical path of parallel programs)",
