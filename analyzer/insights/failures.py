@@ -32,6 +32,8 @@ FEW = 3
 """Groups that stand for themselves, if there are more than one besides."""
 LAST_FILES = 3
 LONGEST_ERROR = 160
+ANSWERS = re.compile(r"([efz]|bz|xz)?grep|rg|[zx]?cmp|[zx]?diff|test|expr")
+"""Programs whose exit code 1 is an answer."""
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|[0-9]+")
 Task = tuple[str, str]
 """(workflow, task)."""
@@ -146,6 +148,11 @@ def ends(inputs: Inputs) -> Ends:
     code, signal = (column.fillna(0).to_numpy(dtype=np.int64) for column in columns)
     known = np.logical_or(*(column.notna().to_numpy(dtype=np.bool_) for column in columns))
     return Ends(code, signal, known)
+
+
+def is_answer(program: str, code: int) -> bool:
+    """Whether a program that ended with this exit code has only said no."""
+    return code == 1 and ANSWERS.fullmatch(program) is not None
 
 
 def process_faults(inputs: Inputs) -> pd.DataFrame:

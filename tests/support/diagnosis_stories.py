@@ -232,6 +232,44 @@ def fell_silent(**how: bool) -> FakeRun:
     return story.run(processes=table)
 
 
+def retried_command(
+    code: int = 1,
+    program: str = "mv",
+    size: int = 8192,
+    arguments: str = "",
+    out: str = "/out",
+    changed: bool = False,
+    fed: bool = False,
+    then: int = 0,
+    beside: bool = False,
+    task: str | None = None,
+) -> FakeRun:
+    """A script (99) runs `step` (11), whose `mv` (13) fails, and runs it again (12).
+
+    code, program: of what fails; size: of what it reads; arguments: of the second run; out: what that writes; changed:
+    another process writes the input in between; fed: both read a pipe, too; then: how the second one ends; beside: it
+    begins before the first one ends; task: of both.
+    """
+    story = Story()
+    moment(story, 0, pid=99)
+    for pid, begin, path in ((11, 1, "/out"), (12, 30 if beside else 51, out)):
+        moment(story, begin, pid=pid, task=task)
+        story.read("/in", 0, size, pid=pid, task=task, at_ms=begin + 1)
+        if fed:
+            story.read("pipe:[7]", None, 10, at_ms=begin + 2, ftype="fifo", file="0:9:7", pid=pid)
+        story.write(path, 0, 100, pid=pid, task=task, at_ms=begin + 40)
+    moment(story, 42, pid=13)
+    story.event("renameat2", "/out", path2="/d/out", file2="8:1:9", at_ms=44, pid=13, errno=2, ret=-1)
+    moment(story, 48, pid=11, task=task)
+    if changed:
+        story.write("/in", 0, size, pid=14, at_ms=49)
+    moment(story, 110, pid=99)
+    table = processes((99, 1, "/bin/sh"), (11, 99, "/bin/step"), (12, 99, "/bin/step"), (13, 11, f"/bin/{program}"))
+    table["argv"] = [["sh"], ["step", "/in"], ["step", "/in", *arguments.split()], [program, "/out", "/d/out"]]
+    table["exit"] = pd.array([0, code, then, code], dtype="Int64")
+    return story.run(processes=table)
+
+
 def failing_calls(errno: int = 22, calls: int = 100) -> FakeRun:
     """Reads of a file with O_DIRECT that are refused, and made again without it."""
     story = Story()

@@ -357,6 +357,24 @@ class TestHealthy:
     def test_calls_that_would_wait_or_few_that_fail(self, how: dict[str, int]) -> None:
         assert "failing calls" not in kinds(stories.failing_calls(**how))
 
+    @pytest.mark.parametrize(
+        "how",
+        [
+            {"program": "grep"},
+            {"size": 100},
+            {"arguments": "2"},
+            {"out": "/other"},
+            {"changed": True},
+            {"fed": True},
+            {"then": 1},
+            {"beside": True},
+        ],
+    )
+    def test_a_command_that_has_other_work_or_asks_is_not_tried_again(self, how: dict[str, Any]) -> None:
+        """grep says no; without data; other arguments; another output; its input was written between, or came from
+        others; it fails again; both at a time."""
+        assert "retried tasks" not in kinds(stories.retried_command(**how))
+
     def test_a_server_that_is_a_task_of_the_run_is_none_outside_of_it(self) -> None:
         assert "waiting for a server" not in kinds(stories.server_waits(traced=True))
 
@@ -524,6 +542,21 @@ class TestHealthy:
         run = critical_io()
         run.lossy_processes = {("n1", 1, "")}
         assert told(run, "critical path I/O").doubts == []
+
+
+class TestRetriedCommands:
+    def test_the_first_try_is_told_with_what_it_cost_and_what_it_failed_at(self) -> None:
+        found = told(stories.retried_command(), "retried tasks")
+        assert found.title == (
+            "`step /in` ended with exit code 1 by `mv /out /d/out` (its last call that failed: renameat2 on /d/out, No"
+            " such file or directory), and was run again over the same data; the failed tries took 47.0 ms"
+        )
+        assert (found.cost_ns, found.is_bound, found.query) == (47 * MS, True, "tailrace task /runs/story 'step n1:11'")
+
+    def test_what_the_second_try_reads_again_is_its_shadow(self) -> None:
+        run = stories.retried_command(task="t", size=1 << 20)
+        assert "repeated reads" not in kinds(run) and "retried tasks" in kinds(run)
+        assert "repeated reads" in kinds(stories.retried_command(task="t", size=1 << 20, code=0))
 
 
 class TestEarlyReads:

@@ -190,10 +190,6 @@ FAILED_COMMAND = Rule(
 )
 
 
-ANSWERS = re.compile(r"([efz]|bz|xz)?grep|rg|[zx]?cmp|[zx]?diff|test|expr")
-"""Programs whose exit code 1 is an answer."""
-
-
 @dataclass(frozen=True)
 class _Failed:
     """A process (position in `Inputs.lives`) that failed: its task, command, exit code, whether a program that wrote to
@@ -257,7 +253,7 @@ def _failed(found: Analyses) -> Iterator[_Failed]:
             continue
         task, code = int(inputs.of_who[actors[-1]]), int(ends.code[process])
         program = m.program(lives.last(process))
-        if m.of_manager[actors].any() or not inputs.works[task] or (ANSWERS.fullmatch(program) and code == 1):
+        if m.of_manager[actors].any() or not inputs.works[task] or failures.is_answer(program, code):
             continue
         cut = bool((ends.signal[into] == SIGPIPE).any())
         elsewhere = went_well.get(command[process], set()) - {task} if command[process] else set()
@@ -396,7 +392,7 @@ def _used(found: Analyses) -> Iterator[_Used]:
         task = int(inputs.of_who[lives.last(process)])
         if m.of_manager[actors].any() or task in told or program not in worked or not written.get(process):
             continue
-        if ANSWERS.fullmatch(program) and code == 1:
+        if failures.is_answer(program, code):
             continue
         file, size = max(written[process].items(), key=lambda row: row[1])
         if size < FLOOR_BYTES:

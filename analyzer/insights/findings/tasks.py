@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
@@ -17,6 +18,7 @@ from tailrace.analyzer.insights import (
     command_lines,
     failures,
     resource_waits,
+    retries,
     start_ups,
     whatif,
 )
@@ -43,6 +45,7 @@ from tailrace.analyzer.insights.findings.calls import of_stages
 from tailrace.analyzer.insights.findings.files import bytes_by_process
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.insights.lifetime import COPIER, COPIERS, KERNEL
+from tailrace.analyzer.insights.retries import Retry
 from tailrace.analyzer.model import outcomes, own_time, time_model
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.model.order import AWAITED, DATA, DECLARED
@@ -53,6 +56,7 @@ from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
 from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.types import Bools, Ints, Row
+from tailrace.base.exit_codes import signal_text
 
 LEAST_IDLE = Threshold(25, "% of the makespan")
 MUCH_USED = 0.75
@@ -952,7 +956,12 @@ REPEATED_START_UPS = Rule(
 
 
 def retried_tasks(found: Analyses) -> Iterator[Match]:
-    """All such tasks, as one match."""
+    """All tasks that their manager tried again, as one match, and all commands, as another one."""
+    yield from _retried_tasks(found)
+    yield from _retried_commands(found)
+
+
+def _retried_tasks(found: Analyses) -> Iterator[Match]:
     rows = found.outcomes[found.outcomes["status"] == RETRIED]
     if len(rows) == 0:
         return
@@ -995,21 +1004,69 @@ def _together(found: Analyses, rows: pd.DataFrame) -> int:
     return int(intervals.length(united, 1)[0])
 
 
+def _retried_commands(found: Analyses) -> Iterator[Match]:
+    inputs, lives = found.inputs, found.inputs.lives
+    rows = retries.retries(inputs)
+    tries = np.array([process for row in rows for process in row.failed], dtype=np.int64)
+    none = np.zeros(len(tries), dtype=np.int64)
+    times = intervals.union(intervals.make(none, lives.begun[tries], lives.over[tries]))
+    lost = int(intervals.length(times, 1)[0]) if len(tries) else 0
+    if not LEAST.reached(lost, inputs.makespan_ns):
+        return
+    rows.sort(key=lambda row: -int((lives.over - lives.begun)[[*row.failed]].sum()))
+    told = [_told(found, row) for row in rows[:EVIDENCE]]
+    top, call = rows[0], retries.last_failed_call(inputs, rows[0].origin)
+    why = f" (its last call that failed: {call.name} on {call.path}, {os.strerror(call.errno)})" if call else ""
+    by = f" by `{told[0]['failed']}`" if top.origin != top.failed[0] else ""
+    times_of = "" if len(top.failed) == 1 else f" {len(top.failed):,} times"
+    others = f", like {count_text(len(rows) - 1, 'other command')}" if len(rows) > 1 else ""
+    yield Match(
+        title=f"`{told[0]['command']}` ended{times_of} with {told[0]['end']}{by}{why}, and was run again over the same"
+        f" data{others}; the failed tries took {time_text(lost)}",
+        names={"task": found.task_id(int(inputs.of_who[lives.last(top.failed[0])]))},
+        cost_ns=lost,
+        estimate=True,
+        count=len(rows),
+        evidence=told,
+        tasks={int(inputs.of_who[lives.last(process)]) for row in rows for process in row.processes},
+    )
+
+
+def _told(found: Analyses, row: Retry) -> Evidence:
+    inputs, lives, first = found.inputs, found.inputs.lives, row.failed[0]
+    ends, lines = failures.ends(inputs), command_lines.commands(inputs.m)
+    keys = processes.keys(inputs.m.who.iloc[[lives.first(process) for process in (first, row.origin)]])
+    command, failed = (
+        command_lines.shown(lines.get(key, [inputs.m.program(lives.last(process))]))
+        for key, process in zip(keys, (first, row.origin), strict=True)
+    )
+    signal = int(ends.signal[first])
+    return {
+        "command": command,
+        "tries": len(row.failed) + 1,
+        "lost_ns": int((lives.over - lives.begun)[[*row.failed]].sum()),
+        "end": signal_text(signal) if signal else f"exit code {ends.code[first]}",
+        "failed": failed,
+    }
+
+
 RETRIED_TASKS = Rule(
     kind="retried tasks",
     about=TIME,
-    title="Tasks that succeeded at a later try",
+    title="Tasks and commands that succeeded at a later try",
     definition=(
         "The workflow manager started a task again after it had failed, and then it succeeded. The cost is the time in"
         " which at least one of the failed tries lasted, from launch to end: waiting for a worker included, so it is an"
-        " upper bound."
+        " upper bound. Or a process that had moved data failed, its parent ran the same command again in the same"
+        " directory, and then it succeeded over the same data, which nobody had written meanwhile. What looks"
+        " whether something is true (grep, test) and what other processes fed are left out."
     ),
     advice="Mend what made the first try fail: a retry costs its time, and hides a fault that may come again.",
-    source="The workflow manager's own word (docs/declared-dag.md)",
+    source="The workflow manager's own word (docs/declared-dag.md); wait(2)",
     query="tailrace task {run} {task}",
     find=retried_tasks,
     change="no failed tries",
-    explains=(GAPS,),
+    explains=(GAPS, "repeated reads", "repeated work"),
 )
 
 
