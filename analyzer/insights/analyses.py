@@ -104,7 +104,7 @@ class Analyses:
     @cached_property
     def replays(self) -> whatif.Replays:
         """The run once more, with single changes (whatif.py)."""
-        return whatif.Replays(self.inputs)
+        return whatif.Replays(self.inputs, self.critical.path)
 
     @cached_property
     def apart(self) -> pd.DataFrame:

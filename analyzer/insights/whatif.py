@@ -26,9 +26,13 @@ chain as independent.
 `Gain`, or where one hand-over is a stream, which the bound of the critical path (critical.py) limits, too: any number
 of workers, no delays.
 
-Without calls, the least is by the replay, less chance: only what the trace tells waits for the task. The most is by
-another assumption, that what the programs do between such calls is for them and goes, too: to format a record, or an
-interpreter's own way to the call. Calls that follow each other within `SERIES_NS` are taken for such.
+Without calls, the least is by the replay, less chance: only what the trace tells waits for the task, and the time in
+which a task was ready in a call, while others had the processors, stays. Of that the estimate leaves what the task's
+computing waits for anyway. The most is by another assumption, that what the programs do between such calls is for them
+and goes, too: to format a record, or an interpreter's own way to the call. Calls that follow each other within
+`SERIES_NS` are taken for such. It is no more than what the critical path can lose: its time in such calls, and what it
+did not compute, as it may have waited for what these calls took of processors and devices. That limit is none of calls
+for which another program works, as a server does.
 """
 
 from __future__ import annotations
@@ -42,7 +46,7 @@ from typing import Any, TypedDict
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import name_table
+from tailrace.analyzer.edges import edge_table, name_table
 from tailrace.analyzer.edges.file_names import FileNames
 from tailrace.analyzer.insights import critical, processors
 from tailrace.analyzer.insights.inputs import Inputs
@@ -53,7 +57,8 @@ from tailrace.analyzer.model.order import DATA, DECLARED, writes
 from tailrace.analyzer.store.conditions import Glob
 from tailrace.analyzer.util import intervals, nearest, quantities
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
-from tailrace.analyzer.util.types import Bools
+from tailrace.analyzer.util.intervals import Intervals
+from tailrace.analyzer.util.types import Bools, Floats, Ints
 from tailrace.errors import QueryError, UsageError
 
 WITHOUT_DATA = "declared edges without data"
@@ -253,7 +258,7 @@ def _tier(inputs: Inputs, asked: _Question, text: str) -> None:
     was = f"{bytes_text(moved)} in {time_text(io_ns)} of calls"
     if rate:
         factor = rate / measured if measured else 1.0
-        side_by_side = max(io_ns / max(_wall(inside), 1), 1.0)
+        side_by_side = max(io_ns / max(_wall(inside.rows), 1), 1.0)
         how = f"at {bytes_text(rate)}/s for each task, {factor:.3g} times the measured {bytes_text(measured)}/s"
         if side_by_side > 1.01:
             at, slower = len(asked.change.quicker), (inside, factor / side_by_side)
@@ -266,13 +271,6 @@ def _tier(inputs: Inputs, asked: _Question, text: str) -> None:
         how = f"{factor:g} times as fast"
     asked.change = replace(asked.change, quicker=(*asked.change.quicker, (inside, factor)))
     asked.assumed.append(f"{files} by {pattern!r} ({was}) {how}")
-
-
-def _wall(cover: intervals.Cover) -> int:
-    """ns with at least one interval of any group."""
-    rows = cover.rows
-    one = intervals.union(intervals.make(np.zeros_like(rows.group), rows.start, rows.end))
-    return int(one.weight.sum())
 
 
 def _data_of(inputs: Inputs, pattern: str) -> Bools:
@@ -438,8 +436,9 @@ class Gain:
 class Replays:
     """Replays of one run with single changes."""
 
-    def __init__(self, inputs: Inputs) -> None:
-        self.inputs = inputs
+    def __init__(self, inputs: Inputs, path: pd.DataFrame) -> None:
+        """path: `Critical.path`."""
+        self.inputs, self.path = inputs, path
 
     @cached_property
     def _scene(self) -> Scene:
@@ -454,14 +453,47 @@ class Replays:
         """By how much a rerun may differ: the run is one of many, too, so what it would take less is no surer."""
         return round(2 * _spread(self.inputs, self._scene, self._scene.play(Change())))
 
-    def without(self, left_out: intervals.Intervals, ns: int, most_ns: int = 0) -> Gain:
+    def without(self, left_out: Intervals, ns: int, whole: Intervals | None = None) -> Gain:
         """Without some calls. left_out: when tasks (the groups) were in them, by weight how long each would take less;
-        ns: the time in which at least one of them ran, by the same shares; most_ns: what may go with them, where it is
-        more than what is between the calls."""
+        ns: the time in which at least one of them ran, by the same shares, or more; whole: of calls for which another
+        program works, too, when tasks did what may go with them."""
         rows = intervals.union(left_out)
-        after = self._scene.play(Change(quicker=((intervals.cover(rows, len(self.inputs.tasks)), np.inf),)))
-        most = min(max(_series_ns(rows), ns, most_ns), self.inputs.makespan_ns)
-        return Gain(min(ns, most), max(min(self._over_ns - after.over_ns - self._chance_ns, ns), 0), most)
+        ready = self.inputs.spent.inside(rows.group, rows.start, rows.end)[time_model.READY].to_numpy()
+        surely = intervals.cover(_less(rows, ready), len(self.inputs.tasks))
+        after = self._scene.play(Change(quicker=((surely, np.inf),)))
+        rows = _less(rows, ready * self._stays[rows.group])
+        series = _series(rows)
+        most = min(_wall(series), self._on_path(series)) if whole is None else _wall(intervals.joined([series, whole]))
+        gain = min(ns, _wall(rows) * int(rows.weight.sum()) // max(int((rows.end - rows.start).sum()), 1), most)
+        return Gain(gain, max(min(self._over_ns - after.over_ns - self._chance_ns, gain), 0), most)
+
+    @cached_property
+    def _stays(self) -> Floats:
+        """Of the time for which each task was ready in calls on files, the share that its computing waits for anyway:
+        it is ready in proportion to its time on a processor, whether that is just after a call or not."""
+        inputs, size = self.inputs, len(self.inputs.tasks)
+        parts = inputs.spent.parts()
+        computing, ready = (
+            parts[name].to_numpy(dtype=np.float64)[:size] for name in (time_model.COMPUTING, time_model.READY)
+        )
+        run = inputs.time.on_processor(inputs.of_who, size).astype(np.float64)
+        rows = inputs.cover(*edge_table.FILES).rows
+        inside = inputs.spent.inside(rows.group, rows.start, rows.end)[time_model.READY].to_numpy()
+        in_calls = np.bincount(rows.group, inside, size)
+        with_computing = ready * np.where(run > 0, np.minimum(computing / np.maximum(run, 1), 1), 0)
+        return np.clip(with_computing - (ready - in_calls), 0, in_calls) / np.maximum(in_calls, 1)
+
+    def _on_path(self, series: Intervals) -> int:
+        """What the critical path has of these times of tasks, and of others in which it did not compute, ns."""
+        pieces = self.path[(self.path["task"] >= 0).to_numpy()]
+        task, begin, end = (pieces[name].to_numpy(dtype=np.int64) for name in ("task", "begin_ns", "end_ns"))
+        mine = intervals.cover(
+            intervals.union(series._replace(weight=series.end - series.start)), len(self.inputs.tasks)
+        )
+        inside = mine.inside(task, begin, end)
+        computing = self.inputs.spent.inside(task, begin, end)[time_model.COMPUTING].to_numpy()
+        computing = np.minimum(computing, np.maximum(end - begin - inside, 0))
+        return int(self.inputs.makespan_ns - computing.sum())
 
     def unawaited(self, tasks: Collection[int], most_ns: int) -> Gain:
         """With tasks that the program submits without waiting for others before, at most so much."""
@@ -484,13 +516,24 @@ class Replays:
         return max(min(most, self._over_ns - self._scene.play(change).over_ns), 0)
 
 
-def _series_ns(rows: intervals.Intervals) -> int:
-    """For how long at least one task was in a series of calls, with what is between these."""
+def _less(rows: Intervals, ns: Floats | Ints) -> Intervals:
+    """Times without so much of each, of their weights in proportion."""
+    share = 1 - np.minimum(ns / np.maximum(rows.end - rows.start, 1), 1)
+    return rows._replace(weight=(rows.weight * share).astype(np.int64))
+
+
+def _series(rows: Intervals) -> Intervals:
+    """When tasks were in series of calls, with what is between these."""
     until = rows.end.copy()
     follows = (rows.group[1:] == rows.group[:-1]) & (rows.start[1:] - rows.end[:-1] <= SERIES_NS)
     until[:-1][follows] = rows.start[1:][follows]
-    together = intervals.union(intervals.make(np.zeros_like(rows.group), rows.start, until))
-    return int(together.weight.sum())
+    return intervals.union(intervals.make(rows.group, rows.start, until))
+
+
+def _wall(rows: Intervals) -> int:
+    """ns with at least one interval of any group."""
+    one = intervals.union(intervals.make(np.zeros_like(rows.group), rows.start, rows.end))
+    return int(one.weight.sum())
 
 
 def _saved_side_by_side(inputs: Inputs, between: Bools, waited: Bools) -> int:

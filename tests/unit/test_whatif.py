@@ -18,7 +18,7 @@ from support.story_run import on_disk
 from support.task_stories import declared_jobs, moment, task
 from tailrace.analyzer.insights import insights
 from tailrace.analyzer.insights.replay_scene import Change, Scene
-from tailrace.analyzer.insights.whatif import FEW_SPREAD, Estimate, Gain, Replays, estimate
+from tailrace.analyzer.insights.whatif import FEW_SPREAD, Estimate, Gain, estimate
 from tailrace.analyzer.util import intervals
 from tailrace.cli import main
 from tailrace.errors import QueryError, UsageError
@@ -267,11 +267,12 @@ class TestWithoutCalls:
         story = two_steps()
         moment(story, 0, task="c", stage="c")
         moment(story, 40, task="c", stage="c")
-        inputs = insights(story.run()).inputs
+        found = insights(story.run())
+        inputs = found.inputs
         at = inputs.tasks["task"].tolist().index(task)
         begin, end = (np.array([T0_NS + round(ms * MS) for ms in side]) for side in zip(*calls, strict=True))
         rows = intervals.make(np.full(len(calls), at), begin, end)
-        return Replays(inputs).without(rows, int((end - begin).sum()))
+        return found.replays.without(rows, int((end - begin).sum()))
 
     def test_the_least_is_what_the_end_of_the_run_waited_for_less_chance(self) -> None:
         found = self.gain("a", (50, 100))
@@ -284,6 +285,23 @@ class TestWithoutCalls:
 
     def test_what_is_between_calls_of_a_series_may_go_with_them(self) -> None:
         assert self.gain("b", (110, 112), (115, 117), (180, 182)).most_ns == (7 + 2) * MS
+
+    def beside(self, used_ms: float) -> Gain:
+        """A task that computes for 98 ms, or as long as it is told; beside it another one, in calls for 40 ms."""
+        story = Story()
+        task(story, "a", 0, 100, writes="/a", pid=11)
+        story.read("/in", task="c", stage="c", pid=12, at_ms=0, dur=40 * MS)
+        found = insights(story.run(processes=processes((11, 99, "/bin/a"), (12, 99, "/bin/c"), used_ms=used_ms)))
+        at = found.inputs.tasks["task"].tolist().index("c")
+        rows = intervals.make(np.array([at]), np.array([T0_NS]), np.array([T0_NS + 40 * MS]))
+        return found.replays.without(rows, 80 * MS)
+
+    def test_calls_beside_a_path_that_computes_save_no_more_than_it_waited(self) -> None:
+        assert self.beside(used_ms=99).most_ns == 1 * MS
+        assert self.beside(used_ms=10).most_ns == 40 * MS
+
+    def test_calls_side_by_side_count_once(self) -> None:
+        assert self.beside(used_ms=10).ns == 40 * MS
 
 
 def test_what_can_not_be_asked_is_refused_with_what_can() -> None:

@@ -380,7 +380,8 @@ def shared_file(found: Analyses) -> Iterator[Match]:
     rows = call_costs.shared(found.inputs)
     rows = rows[rows["calls"] >= SHARED_CALLS.value] if len(rows) else rows
     names = {"path": str(rows["path"].iat[0])} if len(rows) else {}
-    yield from of_stages(found, rows, _shared_file_title, names, {**names, "direction": "w"})
+    calls = {**names, "direction": "w"}
+    yield from of_stages(found, rows, _shared_file_title, names, calls, kinds=(edge_table.WRITE,))
 
 
 def _shared_file_title(top: Row, count: int) -> str:
@@ -422,9 +423,8 @@ def independent_mpiio(found: Analyses) -> Iterator[Match]:
     """All stages that do so, as one match."""
     rows = call_costs.independent(found.inputs)
     rows = rows[rows["independent"] >= MPIIO_CALLS.value] if len(rows) else rows
-    yield from of_stages(
-        found, rows, _independent_mpiio_title, calls={"names": call_costs.event_names(found.inputs, call_costs.MPI)}
-    )
+    calls = {"names": call_costs.event_names(found.inputs, call_costs.MPI)}
+    yield from of_stages(found, rows, _independent_mpiio_title, calls=calls, kinds=(edge_table.READ, edge_table.WRITE))
 
 
 def _independent_mpiio_title(top: Row, count: int) -> str:
@@ -444,7 +444,7 @@ INDEPENDENT_MPIIO = Rule(
         f"Of the reads and writes that several processes of a stage made by MPI-IO, {MPIIO_CALLS.value:g} or more and"
         f" over {call_costs.INDEPENDENT_SHARE:.0%} are independent (MPI_File_write and the like, not"
         " MPI_File_write_all). The estimate is the time in which one of these processes was reading or writing, by the"
-        " share of these calls: an upper bound of what collective calls would save."
+        " share of these calls."
     ),
     advice=(
         "Use the collective forms (MPI_File_write_all, MPI_File_read_at_all; parallel HDF5:"
@@ -740,7 +740,7 @@ def small_pipe_writes(found: Analyses) -> Iterator[Match]:
     rows: list[_PipeWriter] = []
     tasks: set[int] = set()
     left_out: list[intervals.Intervals] = []
-    most_ns = 0
+    whole: list[intervals.Intervals] = []
     for actor, mine in grouping.parts(bursts[pick], "who"):
         calls, moved = int(mine["calls"].sum()), int(mine["bytes"].sum())
         if calls < PIPE_WRITES.value or buffered.get(actor, 0) * 2 > calls:
@@ -758,13 +758,13 @@ def small_pipe_writes(found: Analyses) -> Iterator[Match]:
         rows.append(_PipeWriter(task, program, calls, moved, needed, took, gain))
         tasks.add(task)
         left_out.append(cover.rows._replace(weight=(cover.rows.weight * (gain / max(took, 1))).astype(np.int64)))
-        most_ns += int(took * (1 - needed / calls))
+        whole.append(cover.rows)
     rows.sort(key=lambda row: -row.gain_ns)
     cost = min(sum(row.gain_ns for row in rows), inputs.makespan_ns)
     if not LEAST.reached(cost, inputs.makespan_ns):
         return
     top = rows[0]
-    saved = found.replays.without(intervals.joined(left_out), cost, most_ns)
+    saved = found.replays.without(intervals.joined(left_out), cost, intervals.joined(whole))
     name = inputs.called(top.task)
     by = _by(name, top.program)
     yield Match(
@@ -837,6 +837,7 @@ def round_trips(found: Analyses) -> Iterator[Match]:
     inputs, bursts = found.inputs, found.inputs.m.bursts
     rows: list[_Client] = []
     left_out: list[intervals.Intervals] = []
+    whole: list[intervals.Intervals] = []
     for actor, pick, sent, got in _conversations(found):
         task = int(inputs.of_who[actor])
         cover = whatif.io_cover(inputs, pick)
@@ -848,11 +849,13 @@ def round_trips(found: Analyses) -> Iterator[Match]:
         took = int(cover.length()[task])
         rows.append(_Client(task, program, address, sent.calls, got.calls, moved, took, over - begun))
         left_out.append(cover.rows)
+        whole.append(intervals.make(*(np.array([at], dtype=np.int64) for at in (task, begun, over))))
     rows.sort(key=lambda row: -row.time_ns)
     cost = min(sum(row.time_ns for row in rows), inputs.makespan_ns)
     if not LEAST.reached(cost, inputs.makespan_ns):
         return
-    top, gain = rows[0], found.replays.without(intervals.joined(left_out), cost, sum(row.lasted_ns for row in rows))
+    top = rows[0]
+    gain = found.replays.without(intervals.joined(left_out), cost, intervals.joined(whole))
     name = inputs.called(top.task)
     by = _by(name, top.program)
     yield Match(
