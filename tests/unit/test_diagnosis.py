@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from typing import Any
 
 import numpy as np
@@ -542,6 +543,70 @@ class TestHealthy:
         run = critical_io()
         run.lossy_processes = {("n1", 1, "")}
         assert told(run, "critical path I/O").doubts == []
+
+
+class TestReasons:
+    """What lies one level below: of which a finding's sentence tells where the trace shows it."""
+
+    def straggler(self, size: int = 5000, host: str = "n1", io_ms: float = 1) -> FakeRun:
+        """Five tasks of a stage, the last of which takes four times as long."""
+        story = Story()
+        for pid in range(1, 6):
+            last = pid == 5
+            where: dict[str, Any] = {"task": f"a{pid}", "stage": "a", "pid": pid, "host": host if last else "n1"}
+            dur = round((io_ms if last else 1) * MS)
+            story.read(f"/in{pid}", 0, size if last else 5000, at_ms=0, dur=dur, **where)
+            story.write("/tmp/a", 0, 90_000, at_ms=9, dur=1000, **where)
+            moment(story, 40 if last else 10, **where)
+        return story.run()
+
+    @pytest.mark.parametrize(
+        ("how", "reason"),
+        [
+            ({"size": 20_000}, ": its input is 19.5 KiB (most of it /in5), 4.0 times the others' median (4.88 KiB)"),
+            ({"host": "n2"}, ": it alone ran on n2"),
+            ({"io_ms": 25.0}, ": it was in calls on files for 25.0 ms, the others for 1.00 ms (median)"),
+            ({}, ""),
+        ],
+    )
+    def test_what_sets_a_straggler_apart(self, how: dict[str, Any], reason: str) -> None:
+        title = told(self.straggler(**how), "straggler").title
+        assert title.endswith(f"and the critical path goes through it{reason}"), title
+
+    @pytest.mark.parametrize(
+        ("flags", "reason"),
+        [
+            (os.O_DSYNC, "; it was opened with O_DSYNC: each write waits for the device"),
+            (os.O_SYNC, "; it was opened with O_SYNC: each write waits for the device"),
+            (0, ""),
+        ],
+    )
+    def test_small_writes_to_a_file_that_waits_for_its_device(self, flags: int, reason: str) -> None:
+        story, where = Story(), {"task": "t", "stage": "t"}
+        story.event("openat", "/log", flags=os.O_WRONLY | flags, fd=3, at_ms=0, **where)
+        for number in range(1000):
+            story.write("/log", 50 * number, 50, at_ms=1 + number / 10, dur=90_000, **where)
+        found = told(story.run(), "small calls")
+        assert found.title.endswith(f"1 call of 1.00 MiB would do{reason}")
+        assert ("without O_SYNC" in found.advice) == bool(flags)
+
+    def test_the_program_that_a_serial_stage_computes_in(self) -> None:
+        run = stories.serial_stage()
+        run.processes = processes(*((pid, 99, "/bin/sim") for pid in (1, 2, 3)), (4, 99, "/bin/gzip"), used_ms=8)
+        assert "ran alone for 30.0 ms of 40.0 ms (most of it gzip, 8.00 ms on a processor)" in (
+            told(run, "serial stage").title
+        )
+
+    @pytest.mark.parametrize(
+        ("path", "is_told"), [("/ref.gz.tbi", True), ("/ref.tbi", True), ("/refs.gz.tbi", False), ("/other", False)]
+    )
+    def test_repeated_work_over_a_file_whose_index_is_not_read(self, path: str, is_told: bool) -> None:
+        run = stories.repeated_work()
+        files = declared(files=tuple((f"t{pid}", "r", name) for pid in (1, 2, 3) for name in ("/ref.gz", path)))
+        run.declared_tasks, run.declared_files = files["declared_tasks"], files["declared_files"]
+        found = told(run, "repeated work")
+        assert (f"; {path}, named after it, is a declared input, and none of them read it" in found.title) == is_told
+        assert ("tabix" in found.advice) == is_told
 
 
 class TestRetriedCommands:

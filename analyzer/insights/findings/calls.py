@@ -106,13 +106,55 @@ _AT_RANDOM = (
     " buffer does not serve jumps: each drops it."
 )
 
+_SYNCHRONOUS = (
+    "Open it without O_SYNC and O_DSYNC, where a crash of the node may cost the last records (one fdatasync at the end"
+    " or at a checkpoint keeps the rest), or let more pass in a call."
+)
+
 
 def small_calls(found: Analyses) -> Iterator[Match]:
     """All stages that do so, as one match."""
     costs = found.access_costs
     for match in call_matches(found, costs.small, costs.small_gain_ns, costs.small_calls, _small_calls_title):
-        jumps = bool(found.of_users(costs.small)["random"].iat[0])
-        yield replace(match, advice=_AT_RANDOM, change="reading the range once") if jumps else match
+        top: Row = found.of_users(costs.small).iloc[0].to_dict()
+        flag = _synchronous(found, int(top["stage_code"]), str(top["path"])) if top["direction"] == "write" else ""
+        if flag:
+            title = f"{match.title}; it was opened with {flag}: each write waits for the device"
+            yield replace(match, title=title, advice=_SYNCHRONOUS)
+        else:
+            yield replace(match, advice=_AT_RANDOM, change="reading the range once") if top["random"] else match
+
+
+def _synchronous(found: Analyses, stage: int, path: str) -> str:
+    """The flag with which the processes of a stage opened a file such that each write waits for the device; "" without
+    one."""
+    inputs, m = found.inputs, found.inputs.m
+    bursts = m.bursts
+    mine = (m.paths[bursts["file"].to_numpy()] == path) & (bursts["dir"] == edge_table.WRITE).to_numpy()
+    users = np.unique(bursts["who"].to_numpy()[mine])
+    users = users[call_costs.stage_of_who(inputs)[users] == stage]
+    if inputs.run is None or not len(users):
+        return ""
+    # What the one does with a file of this name, the others do, too.
+    events = m.table.counts.groupby("who")["calls"].sum().reindex(users, fill_value=0)
+    who = np.zeros(len(m.who), dtype=np.bool_)
+    who[int(users[events.to_numpy().argmin()])] = True
+    if int(events.min()) > MOST_EVENTS:
+        return ""
+    rows = calls.events(inputs.run, m, who, ["name", "path", "flags", "errno"], _synchronous_of_part)
+    flags = rows.loc[rows["path"].astype(str) == path, "flags"].tolist() if len(rows) else []
+    return "" if not flags else "O_SYNC" if all(flag & os.O_SYNC == os.O_SYNC for flag in flags) else "O_DSYNC"
+
+
+def _synchronous_of_part(part: Part) -> pd.DataFrame:
+    """The opens of a partition with which each write waits."""
+    frame = part()
+    flags = frame["flags"].fillna(0).astype(np.int64)
+    opened = frame["name"].astype(str).str.startswith("open") & (frame["errno"].fillna(0) == 0)
+    rows = frame[(opened & (flags & os.O_DSYNC != 0)).to_numpy(dtype=np.bool_)]
+    return rows.assign(
+        flags=flags[rows.index], **{name: rows[name].astype(object) for name in edge_table.WHO if name != "pid"}
+    )
 
 
 def _small_calls_title(top: Row, count: int) -> str:
@@ -134,7 +176,8 @@ SMALL_CALLS = Rule(
         f" {bytes_text(FLOOR_BYTES)} (a page) on average, and most of them less: one after the other, or at random"
         f" offsets of a range at most {DENSE} times as large as what it moved. The estimate is the time for which such"
         f" calls ran, less what moving the bytes takes at least ({COPY_RATE} GB/s), and less the share of the calls"
-        f" that are needed in calls of {bytes_text(LARGE_BYTES)}."
+        f" that are needed in calls of {bytes_text(LARGE_BYTES)}. Of the file with most calls it is told if it was"
+        " opened with O_SYNC or O_DSYNC."
     ),
     advice=(
         "Let more pass in a call: a larger buffer (setvbuf, open(..., buffering=), std::ifstream's pubsetbuf, dd bs=,"

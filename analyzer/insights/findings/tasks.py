@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +44,7 @@ from tailrace.analyzer.insights.finding import (
 )
 from tailrace.analyzer.insights.findings.calls import of_stages
 from tailrace.analyzer.insights.findings.files import bytes_by_process
-from tailrace.analyzer.insights.inputs import Inputs
+from tailrace.analyzer.insights.inputs import FLOOR_BYTES, Inputs
 from tailrace.analyzer.insights.lifetime import COPIER, COPIERS, KERNEL
 from tailrace.analyzer.insights.retries import Retry
 from tailrace.analyzer.model import outcomes, own_time, time_model
@@ -450,8 +451,10 @@ def serial_stage(found: Analyses) -> Iterator[Match]:
         return
     task, name = int(tasks[top]), inputs.called(int(tasks[top]))
     others = max(widths, key=lambda code: widths[code])
+    program, computed = _computing(found, task)
+    by = f" (most of it {program}, {time_text(computed)} on a processor)" if program not in ("", *name.split()) else ""
     yield Match(
-        title=f"{name} ran alone for {time_text(int(alone[top]))} of {time_text(inputs.makespan_ns)}, where up to"
+        title=f"{name} ran alone for {time_text(int(alone[top]))} of {time_text(inputs.makespan_ns)}{by}, where up to"
         f" {count_text(width, 'task')} of {inputs.stages['stage'].iat[others]} ran at a time",
         names={"task": str(inputs.tasks["task"].iat[task])},
         cost_ns=int(alone[top] * (1 - 1 / width)),
@@ -464,6 +467,17 @@ def serial_stage(found: Analyses) -> Iterator[Match]:
         tasks={task},
         where=f"of {name}",
     )
+
+
+def _computing(found: Analyses, task: int) -> tuple[str, int]:
+    """The program that took most of a task's processor time, and how long; "" where none took more than half of it, or
+    it is not known."""
+    inputs, used = found.inputs, found.processors.of_process
+    sums: Counter[str] = Counter()
+    for process in np.unique(inputs.lives.process[inputs.of_who == task]).tolist():
+        sums[inputs.m.program(inputs.lives.last(process))] += max(int(used[process]), 0)
+    program, most = sums.most_common(1)[0]
+    return (program, most) if 2 * most > sums.total() else ("", 0)
 
 
 def _alone(start: np.ndarray, end: np.ndarray) -> np.ndarray:
@@ -549,9 +563,10 @@ def stragglers(found: Analyses) -> Iterator[Match]:
     waited = int(row["start_ns"]) - int(siblings["start_ns"].min())
     is_late = waited > 0 and int(row["start_ns"]) >= int(siblings["end_ns"].min())
     late_words = f"; it began {time_text(waited)} after the first one" if is_late else ""
+    others = np.flatnonzero(tagged & (stage == stage[task]) & (np.arange(len(tasks)) != task))
     yield Match(
         title=f"{inputs.called(task)} worked {time_text(took)}{compared} and the critical path goes through it"
-        f"{late_words}{more(len(rows))}",
+        f"{_apart(found, task, others, took - usual)}{late_words}{more(len(rows))}",
         advice=FIRST if is_late else "",
         names={"task": found.task_id(task)},
         cost_ns=cost,
@@ -565,6 +580,34 @@ def stragglers(found: Analyses) -> Iterator[Match]:
         tasks=set(np.flatnonzero(np.isin(stage, rows["stage_code"]))),
         where=f"for {inputs.called(task)}",
     )
+
+
+def _apart(found: Analyses, task: int, others: Ints, longer_ns: int) -> str:
+    """What sets a task apart from the others of its stage, in words: that it read more, ran on another host, or that
+    most of what it worked longer was in calls on files; "": none of these."""
+    inputs, m = found.inputs, found.inputs.m
+    data = m.bursts[m.classed(("data",))]
+    rows = data.assign(key=grouping.pack(inputs.of_who[data["who"].to_numpy()], data["file"].to_numpy()))
+    wrote = rows["dir"] == edge_table.WRITE
+    rows = rows[~wrote & ~rows["key"].isin(rows["key"][wrote])]  # what it put aside is no input
+    of = inputs.of_who[rows["who"].to_numpy()]
+    read = grouping.sums(of, rows["bytes"].to_numpy(), len(inputs.tasks))
+    mine, usual = int(read[task]), int(np.median(read[others]))
+    if mine >= FLOOR_BYTES and mine > SLOW * usual:
+        largest = str(m.paths[int(rows[of == task].groupby("file")["bytes"].sum().idxmax())])
+        times = (
+            f"{mine / usual:.1f} times the others' median ({bytes_text(usual)})" if usual else "the others' median 0 B"
+        )
+        return f": its input is {bytes_text(mine)} (most of it {largest}), {times}"
+    host = m.who["host"].astype(str).to_numpy(dtype=object)
+    own, other = (set(host[np.isin(inputs.of_who, some)].tolist()) for some in ([task], others))
+    if len(own) == 1 and "" not in own | other and own.isdisjoint(other):
+        return f": it alone ran on {own.pop()}"
+    files = inputs.spent.parts()[[edge_table.KINDS[kind] for kind in edge_table.FILES]].sum(axis=1).to_numpy()
+    took, least = int(files[task]), int(np.median(files[others]))
+    if 2 * (took - least) > longer_ns:
+        return f": it was in calls on files for {time_text(took)}, the others for {time_text(least)} (median)"
+    return ""
 
 
 def _only_shared(found: Analyses, rows: pd.DataFrame) -> Bools:
@@ -588,8 +631,10 @@ STRAGGLERS = Rule(
         "A task on the critical path of a stage with five tasks or more worked more than 1.5 times the median of"
         f" them, and its modified z-score (by the median of the deviations from the median) is above {FAR:g}. Time in"
         " which it was blocked by others, or waited for a processor, does not count, nor does a task that needed no"
-        " more processor time than the others while more tasks ran than there are processors. The gain is what it"
-        " worked longer than the median, at most its part of the critical path, and what the processors were idle for."
+        " more processor time than the others while more tasks ran than there are processors. What sets it apart is"
+        f" told where its input is more than {SLOW:g} times the others' median, it ran on another host than they, or"
+        " most of the difference was in calls on files. The gain is what it worked longer than the median,"
+        " at most its part of the critical path, and what the processors were idle for."
     ),
     advice="`tailrace task` says what sets it apart from its stage (input, host, I/O). Give it less, or split it.",
     source="Iglewicz and Hoaglin 1993 (outliers); Xu et al. 2017 (DXT: ranks that lag)",
@@ -652,6 +697,12 @@ _SMALL = 0.01
 _INPUT, _OUTPUT = "(input)", "(output)"
 
 
+BY_INDEX = (
+    "If each needs a part of it, let it ask for that by the index (samtools view FILE REGION, tabix, bcftools -r) and"
+    " read no more; else do it once, in a task of its own, and let the others read what it wrote."
+)
+
+
 class _Work(NamedTuple):
     """What two processes have in common that did the same, beside their arguments: the program, what they read and how
     much of it, and how much they wrote to each output."""
@@ -687,9 +738,12 @@ def repeated_work(found: Analyses) -> Iterator[Match]:
     if not LEAST.reached(cost, makespan):
         return
     top = shown[0]
+    index = _unread_index(found, top.path, tasks)
+    unused = f"; {index}, named after it, is a declared input, and none of them read it" if index else ""
     yield Match(
         title=f"{top.tasks:,} tasks each ran {top.program} over {top.path} ({bytes_text(top.bytes)})"
-        f" with the same arguments, and it wrote as much every time{more(len(shown))}",
+        f" with the same arguments, and it wrote as much every time{unused}{more(len(shown))}",
+        advice=BY_INDEX if index else "",
         names={"path": top.path},
         cost_ns=cost,
         most_ns=min(sum(row.most_ns for row in shown), makespan),
@@ -699,6 +753,20 @@ def repeated_work(found: Analyses) -> Iterator[Match]:
         tasks=tasks,
         where=f"{top.program} once",
     )
+
+
+def _unread_index(found: Analyses, path: str, tasks: set[int]) -> str:
+    """A file that is named after another one, as indexes are (a.bam.bai, a.bai of a.bam), which some of these tasks
+    declared as an input and none of them read; "" without one."""
+    rows = found.declared.untouched
+    rows = rows[(rows["direction"] == "r").to_numpy(dtype=np.bool_)] if len(rows) else rows
+    data = PurePosixPath(os.path.normpath(path))
+    for declared, mine in rows.groupby("path", sort=False) if len(rows) else ():
+        one = PurePosixPath(os.path.normpath(str(declared)))
+        named_after = one != data and one.with_suffix("") in (data, data.with_suffix(""))
+        if named_after and found.tagged(mine, "task") <= tasks:
+            return str(one)
+    return ""
 
 
 def _repeated(found: Analyses) -> Iterator[tuple[_Work, list[int]]]:
@@ -821,6 +889,7 @@ REPEATED_WORK = Rule(
         f" other processes, and wrote as much to each output. Files and outputs below {_SMALL:.0%} of the largest do"
         " not count, nor do the ranks of a parallel program. The estimate is the processor time of these processes,"
         " less the share of one of them, at most the time in which at least one of them ran, less that share."
+        " Of a declared input that is named after the file, as its index is, it is told if none of them read it."
     ),
     advice=(
         "If nothing else decides the result (an environment variable, random numbers), do it once, in a task of its own"
