@@ -134,6 +134,7 @@ def command(
     from tailrace.analyzer.store.typed_conditions import conditions_of, texts_of, times_of
 
     run = open_run(directory, strict)
+    filters = _of_untagged(run, filters)
     where = {**conditions_of(pairs, filters), **times_of(run.t0_ns, since, until, "--")}
     for name in texts_of(where.get("path")):
         _tell_files(run, name)
@@ -145,6 +146,29 @@ def command(
     if output is None and _write_rows(asked, sort, limit, where, form):
         return
     write(_pieces(asked, sort, limit, where), form, output, asked.unit)
+
+
+def _of_untagged(run: Run, filters: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """The filters, where the stage is one of untagged processes, "(sort)" as reports name it, with its processes in its
+    place."""
+    names = filters.get("stage", ())
+    if len(names) != 1 or not (names[0].startswith("(") and names[0].endswith(")")):
+        return filters
+    from glob import escape
+
+    from tailrace.analyzer.model import stages
+
+    m = run.insights().inputs.m
+    if names[0] not in m.who["label"].tolist() or (m.who["stage"] == names[0]).any():
+        return filters
+    words = stages.filters(m, names[0])
+    if words == ["--stage", ""] and (m.who["label"][m.who["stage"] == ""] != names[0]).any():
+        say(f"{names[0]} has more processes than can be selected: these are the events of all that are untagged")
+    found: dict[str, tuple[str, ...]] = {"stage": ()}
+    for option, value in zip(words[::2], words[1::2], strict=True):
+        found[option[2:]] = (*found.get(option[2:], ()), escape(value))
+    # What was asked for besides is narrower.
+    return {**filters, **{name: values for name, values in found.items() if name == "stage" or not filters.get(name)}}
 
 
 def _ask_store(

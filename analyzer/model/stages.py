@@ -166,6 +166,9 @@ def _file_fates(m: Model) -> pd.DataFrame:
     by_others = np.unique(file[read & ~np.isin(pair, pair[wrote])])
     flows = dataflow.flow_table(m, "task", ("data", "stream"))
     writers = grouping.distinct(file[wrote], unit[wrote], size)
+    # Who only opened what another one filled (a shell's redirection) wrote nothing of it.
+    filled = wrote & ((moved > 0) | (m.bursts["mapped_bytes"].to_numpy() > 0))
+    wrote_it = filled | (wrote & ~np.isin(file, file[filled]))
     passed_on, seen_by_others, removed, declared = (np.zeros(size, dtype=np.bool_) for _ in range(4))
     passed_on[flows["file"].to_numpy()[(flows["producer"] >= 0).to_numpy()]] = True
     seen_by_others[by_others] = True
@@ -178,7 +181,7 @@ def _file_fates(m: Model) -> pd.DataFrame:
             "read_bytes": grouping.sums(file[read], moved[read], size),
             "written_bytes": grouping.sums(file[wrote], moved[wrote], size),
             "versions": grouping.distinct(file, version, size),
-            "writers": writers,
+            "writers": grouping.distinct(file[wrote_it], unit[wrote_it], size),
             "readers": grouping.distinct(file[read], unit[read], size),
             "passed_on": passed_on,
             "never_read": unread & ~result,

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from support.diagnosis_stories import processes
 from support.flowcase import MS, Story
 from support.story_run import on_disk
 from tailrace.analyzer.run import Run
@@ -99,3 +100,20 @@ def test_an_error_names_what_was_meant(run: Run, asked: dict[str, object], words
 def test_no_matching_event_is_an_empty_answer(run: Run, tmp_path: Path) -> None:
     assert run.query("stage", where="size>1GiB").empty
     assert run.query(columns="name", where="size>1GiB").columns.tolist() == ["name"]
+
+
+def test_a_stage_of_untagged_processes_is_asked_for_by_the_name_that_reports_show(tmp_path: Path) -> None:
+    story = Story()
+    for pid in (1, 2, 3):
+        story.write(f"/{pid}", 0, 10, pid=pid)
+    table = processes((1, 99, "/bin/sim"), (2, 99, "/bin/sim"), (3, 99, "/bin/plot"))
+    path = str(on_disk(story.run(processes=table), tmp_path / "run").path)
+
+    def pids(*words: str) -> list[int]:
+        done = CliRunner().invoke(command, [path, *words, "--by", "pid", "--format", "csv"], catch_exceptions=False)
+        return sorted(pd.read_csv(io.StringIO(done.stdout))["pid"].tolist())
+
+    assert (pids("--stage", "(sim)"), pids("--stage", "(plot)")) == ([1, 2], [3])
+    assert pids("--stage", "(sim)", "--pid", "2") == [2]
+    with pytest.raises(QueryError, match=r"there is no stage '\(other\)'"):
+        pids("--stage", "(other)")

@@ -101,3 +101,13 @@ def test_times_are_unions_over_actors(seed: int, partitions: int) -> None:
 
 def test_no_events_make_no_stages() -> None:
     assert len(stages.table(Story().run())) == 0
+
+
+def test_who_only_opens_a_file_that_another_one_fills_is_no_writer() -> None:
+    story = Story()
+    for pid, path in ((1, "/out"), (2, "/out"), (1, "/empty")):
+        story.create(path, pid=pid)
+    story.write("/out", 0, 80, pid=2)
+    m = dataflow.model(story.run())
+    fates = stages.file_fates(m).set_index(m.paths)
+    assert fates["writers"].to_dict() == {"/out": 1, "/empty": 1}
