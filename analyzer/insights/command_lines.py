@@ -15,9 +15,6 @@ from tailrace.base.text import clean
 MOST_COMMANDS = 20
 """Command lines of an activity that are told."""
 LONGEST = 60
-"""Characters of a command in a sentence."""
-
-LONGEST = 60
 """Characters of a command line in a sentence."""
 
 
@@ -34,12 +31,6 @@ def commands(m: Model) -> dict[processes.Process, list[str]]:
         return {}
     found = zip(processes.keys(table), table["argv"].tolist(), strict=True)
     return {key: [str(word) for word in argv] for key, argv in found if isinstance(argv, list) and argv}
-
-
-def shown(command: Sequence[str]) -> str:
-    """A command line in a sentence, cut where it is long."""
-    words = clean(shlex.join(command))
-    return words if len(words) <= LONGEST else f"{words[: LONGEST - 1].rstrip()}\u2026"
 
 
 def of_activities(m: Model, code: Ints) -> dict[int, list[str]]:

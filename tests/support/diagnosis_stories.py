@@ -356,6 +356,24 @@ def page_faults(faults: int = 200_000, system_ms: int = 80, resident_kib: int = 
     return story.run(processes=table)
 
 
+def read_by_every_rank(ranks: int = 2, size: int = 1 << 20, used_ms: int = 90, parts: int = 1) -> FakeRun:
+    """Ranks that each read a file from front to back in 80 of their 100 ms. size: of the file; used_ms: of a processor,
+    by each; parts: in how many of the same size the ranks share it."""
+    story = Story()
+    for pid in range(1, ranks + 1):
+        where: dict[str, Any] = {"task": "t", "stage": "parse", "pid": pid, "rank": str(pid - 1)}
+        moment(story, 0, **where)
+        begin = (pid - 1) % parts * (size // parts)
+        for number in range(8):
+            length = size // parts // 8
+            story.read("/points.txt", begin + number * length, length, at_ms=5 + 10 * number, dur=1000, **where)
+        moment(story, 100, **where)
+    table = processes(*((pid, 99, "/bin/solve") for pid in range(1, ranks + 1)))
+    table = table.assign(minflt=0, maxrss_kib=1000, utime_ns=used_ms * MS, stime_ns=0)
+    rank_rows = [{"host": "n1", "pid": pid, "start": "", "rank": str(pid - 1)} for pid in range(1, ranks + 1)]
+    return story.run(processes=table, process_ranks=pd.DataFrame(rank_rows))
+
+
 def conversation() -> FakeRun:
     """Processes without tags: a client asks a server, waits 80 of 100 ms for its worker, and asks again."""
     story = Story()

@@ -36,6 +36,7 @@ from support.diagnosis_stories import (
     processes,
     processor_waits,
     read_amplification,
+    read_by_every_rank,
     repeated_start_ups,
     repeated_work,
     round_trips,
@@ -457,6 +458,11 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     "independent MPI-IO": (
         independent_mpiio,
         "u: 2 processes read or wrote by MPI-IO in 1,200 independent calls",
+    ),
+    "read by every rank": (
+        read_by_every_rank,
+        "parse: each of 2 ranks read all of /points.txt (1.00 MiB), and computed for up to 63.0 ms until it was"
+        " through",
     ),
     "rank imbalance": (
         rank_imbalance,

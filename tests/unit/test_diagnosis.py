@@ -376,6 +376,10 @@ class TestHealthy:
         others; it fails again; both at a time."""
         assert "retried tasks" not in kinds(stories.retried_command(**how))
 
+    @pytest.mark.parametrize("how", [{"ranks": 1}, {"size": 1 << 16}, {"used_ms": 10}, {"parts": 2}])
+    def test_a_file_that_is_small_or_soon_read_or_shared_by_the_ranks(self, how: dict[str, int]) -> None:
+        assert "read by every rank" not in kinds(stories.read_by_every_rank(**how))
+
     def test_a_server_that_is_a_task_of_the_run_is_none_outside_of_it(self) -> None:
         assert "waiting for a server" not in kinds(stories.server_waits(traced=True))
 

@@ -234,6 +234,10 @@ NUMBERS: dict[str, tuple[Callable[[Any, Finding], Any], Callable[[Finding], Any]
         lambda rows, _: sum(row["count"] for row in rows if "_all" not in row["name"]),
         lambda f: f.evidence[0]["independent"],
     ),
+    "read by every rank": (
+        lambda rows, _: sum(row["sum_size"] for row in rows),
+        lambda f: f.evidence[0]["ranks"] * f.evidence[0]["bytes"],
+    ),
     "rank imbalance": (lambda rows, _: rows[0]["rank"], lambda f: f.evidence[0]["rank"]),
     "misaligned calls": (lambda rows, _: sum(row["count"] for row in rows), lambda f: f.evidence[0]["calls"]),
     "repeated writes": (lambda rows, _: sum(row["sum_size"] for row in rows), lambda f: f.cost_bytes + (1 << 20)),

@@ -903,6 +903,113 @@ REPEATED_WORK = Rule(
 )
 
 
+READERS = Threshold(2, "ranks of a program")
+OF_LIFE = Threshold(25, "% of each rank's life")
+WHOLE = 0.9
+"""Of a file's bytes, from which on a rank has read all of it."""
+
+
+class _ReadByAll(NamedTuple):
+    stage: str
+    program: str
+    path: str
+    bytes: int
+    ranks: int
+    computed_ns: int
+
+
+def read_by_every_rank(found: Analyses) -> Iterator[Match]:
+    """All such files, as one match."""
+    inputs = found.inputs
+    tasks: set[int] = set()
+    rows: list[_ReadByAll] = []
+    for row, actors in _read_by_all(found):
+        rows.append(row)
+        tasks |= set(inputs.of_who[actors].tolist())
+    rows.sort(key=lambda row: -row.computed_ns)
+    cost = min(sum(int(row.computed_ns * (1 - 1 / row.ranks)) for row in rows), inputs.makespan_ns)
+    if not LEAST.reached(cost, inputs.makespan_ns):
+        return
+    top = rows[0]
+    yield Match(
+        title=f"{top.stage}: each of {count_text(top.ranks, 'rank')} read all of {top.path} ({bytes_text(top.bytes)}),"
+        f" and computed for up to {time_text(top.computed_ns)} until it was through{more(len(rows))}",
+        names={"path": top.path},
+        cost_ns=cost,
+        estimate=True,
+        count=len(rows),
+        evidence=[row._asdict() for row in rows[:EVIDENCE]],
+        tasks=tasks,
+        where=f"of {top.path.rpartition('/')[2]}",
+    )
+
+
+def _read_by_all(found: Analyses) -> Iterator[tuple[_ReadByAll, Ints]]:
+    """Files that all ranks of a program read whole, each of which computed for long meanwhile; the ranks' actors."""
+    inputs, m, lives = found.inputs, found.inputs.m, found.inputs.lives
+    rank = access_patterns.ranks_of(inputs)
+    if len(set(rank[rank != ""].tolist())) < READERS.value:
+        return
+    data = m.classed(("data",)) & m.of_type("reg") & (m.bursts["dir"] == edge_table.READ).to_numpy()
+    mine = data & (m.bursts["bytes"] > 0).to_numpy() & (rank != "")[m.bursts["who"].to_numpy()]
+    size = found.lifetime.files["size"].reindex(m.bursts["file"]).fillna(0).to_numpy(dtype=np.int64)
+    mine &= size >= 1024 * READ.value
+    key, uses = edge_table.codes(m.bursts[mine][["who", "file"]])
+    of_burst = np.full(len(m.bursts), -1, dtype=np.int64)
+    of_burst[mine] = key
+    seen = intervals.length(intervals.union(intervals.regrouped(m.table.extents, of_burst)), len(uses))
+    spans = m.bursts[mine].assign(key=key).groupby("key").agg(first=("first_ns", "min"), last=("last_ns", "max"))
+    actor, file = (uses[name].to_numpy(dtype=np.int64) for name in ("who", "file"))
+    spent = inputs.time.states(np.arange(len(m.who), dtype=np.int64))
+    first, last = (spans[name].to_numpy(dtype=np.int64) for name in ("first", "last"))
+    computed = spent.inside(actor, first, last)[time_model.COMPUTING].to_numpy()
+    life = (lives.end - lives.start)[actor]
+    whole = seen >= WHOLE * found.lifetime.files["size"].reindex(file).to_numpy()
+    long = whole & (computed >= OF_LIFE.value / 100 * np.maximum(life, 1))
+    stage = call_costs.stage_of_who(inputs)
+    names = [m.program(one) for one in range(len(m.who))]
+    for of_file in np.unique(file[long]).tolist():
+        readers = np.flatnonzero(long & (file == of_file))
+        code, program = int(stage[actor[readers[0]]]), names[int(actor[readers[0]])]
+        every = [at for at in np.flatnonzero(rank != "").tolist() if stage[at] == code and names[at] == program]
+        ranks = {str(rank[at]) for at in every}
+        if len(ranks) < READERS.value or {str(rank[at]) for at in actor[readers]} != ranks:
+            continue
+        yield (
+            _ReadByAll(
+                stage=str(inputs.stages["stage"].iat[code]),
+                program=program,
+                path=str(m.paths[of_file]),
+                bytes=int(found.lifetime.files["size"][of_file]),
+                ranks=len(ranks),
+                computed_ns=int(computed[readers].max()),
+            ),
+            actor[readers],
+        )
+
+
+READ_BY_EVERY_RANK = Rule(
+    kind="read by every rank",
+    about=TIME,
+    title="A file that each rank of a parallel program reads and processes whole",
+    definition=(
+        f"All of {READERS} or more read {WHOLE:.0%} or more of a data file of {READ}, and from its first byte to its"
+        f" last one each was on a processor, outside of calls, for {OF_LIFE}: to parse it. A file that is read in one"
+        " call, and processed then, is none. The estimate is the processor time of the rank that took longest, less the"
+        " share that is its own: an upper bound."
+    ),
+    advice=(
+        "Let each rank read and parse its part (lines or rows from an offset on, MPI_File_read_at_all), or let one do"
+        " it and scatter the arrays (MPI_Scatterv); store the data in a form that needs no parsing (HDF5, NetCDF)."
+    ),
+    source="Amdahl 1967: what each rank repeats is the serial part",
+    query="tailrace query {run} --path {path} --where dir=r --by rank --agg count --agg sum:size",
+    find=read_by_every_rank,
+    thresholds=(READERS, READ, OF_LIFE, LEAST),
+    change="parsing by parts",
+)
+
+
 STARTS = Threshold(10, "starts of a program in a stage")
 SHARE = Threshold(20, "% of the program's life")
 
@@ -1192,6 +1299,7 @@ RULES = (
     STRAGGLERS,
     RANK_IMBALANCE,
     REPEATED_WORK,
+    READ_BY_EVERY_RANK,
     REPEATED_START_UPS,
     RETRIED_TASKS,
     SHORT_PROCESSES,
