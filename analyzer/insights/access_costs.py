@@ -50,6 +50,8 @@ MOSTLY = 0.2
 """Of the opens, up to which those of other files than software are beside the point."""
 CALLS_AROUND = 32
 """Metadata calls for each file that a program loads: it is sought on a path, looked at, opened and closed."""
+_NO_NAMES = access_patterns.FLUSHES | access_patterns.STREAM_FLUSHES | event_fold.SEEKS
+"""Metadata calls that are not about names."""
 METADATA_NS = 30_000_000_000
 """Of a program in a stage: so much time in metadata calls is much, whatever else it does (Drishti)."""
 MOST_NAMES = 3
@@ -91,7 +93,9 @@ def costs(inputs: Inputs, loads: StartUps) -> Costs:
     uses, times = _uses(inputs)
     dense = uses["span"] <= DENSE * uses["bytes"]
     small = uses["is_small"] & np.where(uses["is_random"], dense, ~uses["is_buffered"])
-    scattered = uses["is_random"] & ~small & (uses["mean_bytes"] < LARGE_BYTES)
+    # What goes from the back to the front has an order, and takes no place at random.
+    backward = uses["backward"] >= access_order.BACKWARD_SHARE * uses["calls"]
+    scattered = uses["is_random"] & ~backward & ~small & (uses["mean_bytes"] < LARGE_BYTES)
     short = np.flatnonzero(inputs.lives.over - inputs.lives.begun <= SHORT_NS)
     short = short[~np.isin(short, inputs.lives.process[inputs.m.of_manager])] if inputs.m.of_manager.any() else short
     metadata = _metadata(inputs, loads, ~np.isin(inputs.lives.process, short))
@@ -272,7 +276,7 @@ def _metadata(inputs: Inputs, loads: StartUps, keep: Bools) -> tuple[pd.DataFram
 def _without(inputs: Inputs, group: Ints, count: int) -> tuple[Ints, Floats]:
     """By group: the calls that seek and flush, and the share of the time in metadata calls that is not theirs."""
     rows = _metadata_functions(inputs, group)
-    both = rows[rows["name"].isin(access_patterns.FLUSHES | event_fold.SEEKS)]
+    both = rows[rows["name"].isin(_NO_NAMES)]
     waited = intervals.length(edge_table.spent(inputs.m.table.busy, (edge_table.LOCK,), group), count)
     # Waits for locks are no time in metadata calls.
     whole = np.maximum(_sum(rows["time_ns"], rows["group"].to_numpy(), count) - waited, 1)
@@ -290,7 +294,7 @@ def _metadata_functions(inputs: Inputs, group: Ints) -> pd.DataFrame:
 def _most_called(inputs: Inputs, group: Ints) -> dict[int, str]:
     """By group: the metadata functions with most calls, but those that seek and flush."""
     rows = _metadata_functions(inputs, group)
-    rows = rows[~rows["name"].isin(access_patterns.FLUSHES | event_fold.SEEKS).to_numpy()]
+    rows = rows[~rows["name"].isin(_NO_NAMES).to_numpy()]
     calls = rows.assign(name=rows["name"].astype(str)).groupby(["group", "name"])["calls"].sum()
     ranked = calls.sort_values(ascending=False, kind="stable").reset_index()
     return {int(number): ", ".join(each["name"].head(MOST_NAMES)) for number, each in ranked.groupby("group")}

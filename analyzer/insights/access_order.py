@@ -37,7 +37,7 @@ WORDS = {
 NAMES = tuple(WORDS)
 CALLS = ("consecutive", "sequential", "strided", "random")
 """The orders of single calls."""
-_BACKWARD = 0.9
+BACKWARD_SHARE = 0.9
 """Of the calls, from which on a group's accesses go backward."""
 _MOST = 0.5
 """Of the calls, from which on a group is called by an order."""
@@ -115,7 +115,7 @@ def of_calls(known: Ints, firsts: Ints, sums: Mapping[str, Ints]) -> tuple[dict[
     backward = np.minimum(sums["backward"], others)
     table = np.stack([*calls.values()], axis=1)
     ordered = table.sum(axis=1)
-    back = (backward >= _BACKWARD * np.maximum(ordered, 1)) & (ordered > 0)
+    back = (backward >= BACKWARD_SHARE * np.maximum(ordered, 1)) & (ordered > 0)
     words = np.where(back, "backward", np.array(CALLS, dtype=object)[table.argmax(axis=1)])
     most = (table.max(axis=1) > _MOST * ordered) | back
     return {**calls, "backward": backward}, np.where(ordered == 0, "", np.where(most, words, "mixed"))

@@ -52,6 +52,8 @@ LEAST_MEMBERS = 5
 """Fewer tasks or ranks have no outliers."""
 OPENS = frozenset({"open", "openat", "openat2", "creat", "fopen", "freopen", "fdopen", "open64", "openat64", "fopen64"})
 FLUSHES = frozenset({"fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync"})
+STREAM_FLUSHES = frozenset({"fflush", "fflush_unlocked"})
+"""To the kernel, not to the disk."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -44,6 +44,8 @@ STREAM = frozenset(
     "fread fread_unlocked fwrite fwrite_unlocked fgets fgets_unlocked fputs fputs_unlocked fgetc getc fputc putc"
     " getline getdelim fprintf vfprintf fscanf vfscanf puts printf vprintf".split()
 )
+KERNEL_CALL_NS = 5_000
+"""At most what a call to the kernel for a page costs beside the page itself."""
 MPI = "MPI_File_"
 LAST_CALLS = 2
 """Of a file that is read a page at a time: its last piece is shorter, and one more call finds the end."""
@@ -56,32 +58,46 @@ def stage_of_who(inputs: Inputs) -> Ints:
 
 
 def flushes(inputs: Inputs) -> pd.DataFrame:
-    """stage, calls, written_bytes (of the processes that flush), time_ns, gain_ns: the time less that of one flush a
-    process and file written."""
-    rows = _functions(inputs, access_patterns.FLUSHES, edge_table.META)
+    """Flushes to the disk, of which one a process and file written is needed; see `_flushes`."""
+    bursts = inputs.m.bursts[inputs.m.bursts["dir"] == edge_table.WRITE]
+    # By name: a journal that is made anew for each change is the database's, which needs one flush.
+    names = bursts[["who"]].assign(path=inputs.m.paths[bursts["file"].to_numpy()])
+    return _flushes(inputs, access_patterns.FLUSHES, names.drop_duplicates().groupby("who").size())
+
+
+def stream_flushes(inputs: Inputs) -> pd.DataFrame:
+    """Flushes of streams to the kernel, of which one a page written is what the stream's buffer does by itself; see
+    `_flushes`."""
+    return _flushes(inputs, access_patterns.STREAM_FLUSHES, -(-_written(inputs) // FLOOR_BYTES))
+
+
+def _written(inputs: Inputs) -> pd.Series:
+    """Bytes that each actor wrote."""
+    return inputs.m.table.counts.groupby("who")["written_bytes"].sum()
+
+
+def _flushes(inputs: Inputs, names: frozenset[str], needed: pd.Series) -> pd.DataFrame:
+    """stage, calls, written_bytes (of the processes that flush), needed, time_ns, gain_ns: the time less that of the
+    needed ones. needed: by actor."""
+    rows = _functions(inputs, names, edge_table.META)
     if rows.empty:
         return _largest([])
     group = stage_of_who(inputs)
     wall = _wall(inputs, rows, group, (edge_table.META,))
-    counts = inputs.m.table.counts
-    wrote = counts.groupby("who")["written_bytes"].sum()
-    bursts = inputs.m.bursts[inputs.m.bursts["dir"] == edge_table.WRITE]
-    # By name: a journal that is made anew for each change is the database's, which needs one flush.
-    names = bursts[["who"]].assign(path=inputs.m.paths[bursts["file"].to_numpy()])
-    files = names.drop_duplicates().groupby("who").size()
+    wrote = _written(inputs)
     table = []
     for stage, mine in _by_stage(rows, group):
         calls, time = int(mine["calls"].sum()), wall[stage]
         users = mine["who"].unique()
-        needed = int(files.reindex(users, fill_value=0).sum())
+        least = int(needed.reindex(users, fill_value=0).sum())
         table.append(
             {
                 "stage": _stage(inputs, stage),
                 "calls": calls,
                 "written_bytes": int(wrote.reindex(users, fill_value=0).sum()),
-                "needed": min(needed, calls),
+                "needed": min(least, calls),
                 "time_ns": time,
-                "gain_ns": int(time * max(1 - needed / calls, 0)),
+                "gain_ns": int(time * max(1 - least / calls, 0)),
                 "stage_code": stage,
             }
         )
@@ -115,9 +131,10 @@ def seeks(inputs: Inputs) -> pd.DataFrame:
 
 
 def streams(inputs: Inputs) -> pd.DataFrame:
-    """stage, calls, bytes, mean_bytes, kernel_calls (of a page each), time_ns: what went through streams of the C
-    library in calls smaller than a page, of processes with such calls on average; not of the general tools (sort, uniq,
-    ...), which nobody changes, nor of processes that jump in their files: a stream drops its buffer at a seek."""
+    """stage, calls, bytes, mean_bytes, kernel_calls (of a page each), time_ns, gain_ns (`KERNEL_CALL_NS` each, at most
+    the time): what went through streams of the C library in calls smaller than a page, of processes with such calls on
+    average; not of the general tools (sort, uniq, ...), which nobody changes, nor of processes that jump in their
+    files: a stream drops its buffer at a seek. The time is also that of formatting and copying, which stays."""
     group = stage_of_who(inputs)
     every = inputs.m.table.functions
     rows = every[every["name"].isin(STREAM) & (every["kind"] <= edge_table.WRITE)]
@@ -138,16 +155,16 @@ def streams(inputs: Inputs) -> pd.DataFrame:
     table = []
     for stage, mine in _by_stage(rows, group):
         calls, moved = int(mine["calls"].sum()), int(mine["bytes"].sum())
-        time = wall[stage]
+        time, of_kernel = wall[stage], -(-moved // FLOOR_BYTES)
         table.append(
             {
                 "stage": _stage(inputs, stage),
                 "calls": calls,
                 "bytes": moved,
                 "mean_bytes": moved / max(calls, 1),
-                "kernel_calls": -(-moved // FLOOR_BYTES),
+                "kernel_calls": of_kernel,
                 "time_ns": time,
-                "gain_ns": time,
+                "gain_ns": min(time, of_kernel * KERNEL_CALL_NS),
                 "stage_code": stage,
             }
         )

@@ -22,11 +22,12 @@ def small_calls() -> FakeRun:
     return story.run()
 
 
-def random_offsets() -> FakeRun:
-    """8 KiB each, over 1 GiB; beside it as many in order, 4 KiB each."""
+def random_offsets(backward: bool = False) -> FakeRun:
+    """8 KiB each, over 1 GiB, or all from back to front; beside it as many in order, 4 KiB each."""
     story, choose = Story(), random.Random(1)
     for number in range(1000):
-        story.read("/d", choose.randrange(1 << 17) << 13, 8192, task="use", stage="u", at_ms=number / 50, dur=10_000)
+        page = (1000 - number) << 7 if backward else choose.randrange(1 << 17)
+        story.read("/d", page << 13, 8192, task="use", stage="u", at_ms=number / 50, dur=10_000)
         story.read("/e", 4096 * number, 4096, task="use", stage="u", at_ms=(number + 0.5) / 50, dur=1000)
     return story.run()
 
@@ -43,6 +44,17 @@ def many_flushes(anew: bool = False) -> FakeRun:
         )
         story.write(path, 0, 64, at_ms=number, dur=10_000, **where)
         story.event("fsync", path, at_ms=number + 0.5, dur=400_000, **where)
+    return story.run()
+
+
+def stream_flushes(each: int = 1) -> FakeRun:
+    """After so many of 2,000 lines each."""
+    story = Story()
+    for number in range(2000):
+        where = {"task": "use", "stage": "u", "at_ms": number / 20}
+        story.write("/d", 64 * number, 64, name="fprintf", cat="STDIO", dur=1000, **where)
+        if number % each == 0:
+            story.event("fflush", "/d", cat="STDIO", dur=20_000, **where)
     return story.run()
 
 
@@ -84,7 +96,7 @@ def jumping_stream(step: int) -> FakeRun:
     """9,000 reads of 4,000 B by a stream, `step` places behind one another."""
     story = Story()
     for number in range(9000):
-        at: dict[str, Any] = {"offset": number * step % 9000 * 4000, "size": 4000, "at_ms": number, "dur": 500_000}
+        at: dict[str, Any] = {"offset": number * step % 9000 * 4000, "size": 4000, "at_ms": number / 8, "dur": 100_000}
         story.read("/d", task="use", stage="u", name="fread", cat="STDIO", **at)
     return story.run()
 

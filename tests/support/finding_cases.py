@@ -22,6 +22,7 @@ from support.call_stories import (
     short_processes,
     small_calls,
     stream_buffers,
+    stream_flushes,
     useless_seeks,
 )
 from support.diagnosis_stories import (
@@ -435,6 +436,11 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
         many_flushes,
         "u: 100 flushes to disk (fsync and the like), one for each 64 B written, took 40.0 ms; 1 flush, one a file,"
         " would do",
+    ),
+    "stream flushes": (
+        stream_flushes,
+        "u: 2,000 calls of fflush, one for each 64 B written, took 40.0 ms: each is a call to the kernel, where a full"
+        " buffer would be 32",
     ),
     "useless seeks": (
         useless_seeks,

@@ -12,7 +12,14 @@ import pytest
 from rich.console import Console
 
 from support import diagnosis_stories as stories
-from support.call_stories import jumping_stream, many_flushes, rank_imbalance, stream_buffers
+from support.call_stories import (
+    jumping_stream,
+    many_flushes,
+    random_offsets,
+    rank_imbalance,
+    stream_buffers,
+    stream_flushes,
+)
 from support.diagnosis_stories import processes
 from support.finding_cases import barrier, critical_io, limited_concurrency, undeclared_in_order
 from support.flowcase import MS, T0_NS, FakeRun, Story
@@ -285,6 +292,14 @@ class TestHealthy:
     @pytest.mark.parametrize("how", [{"tasks": 2}, {"option": "--seed="}, {"wrote": 1}, {"fed": True}], ids=str)
     def test_two_tasks_or_other_arguments_outputs_or_inputs_are_no_repeated_work(self, how: dict[str, Any]) -> None:
         assert "repeated work" not in kinds(stories.repeated_work(**how))
+
+    def test_what_goes_from_back_to_front_is_not_at_random_offsets(self) -> None:
+        assert "random offsets" in kinds(random_offsets())
+        assert "random offsets" not in kinds(random_offsets(backward=True))
+
+    def test_a_flush_for_a_full_buffer_costs_nothing_and_none_is_a_call_on_names(self) -> None:
+        assert "metadata load" not in kinds(stream_flushes())
+        assert "stream flushes" not in kinds(stream_flushes(each=64))
 
     def test_a_stream_that_jumps_gains_nothing_by_a_larger_buffer(self) -> None:
         assert "stream buffers" in kinds(jumping_stream(1))

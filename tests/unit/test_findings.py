@@ -226,6 +226,7 @@ NUMBERS: dict[str, tuple[Callable[[Any, Finding], Any], Callable[[Finding], Any]
     ),
     "random offsets": (lambda rows, _: sum(row["path"] == "/d" for row in rows), lambda f: 50),
     "many flushes": (lambda rows, _: sum(row["count"] for row in rows), lambda f: f.evidence[0]["calls"]),
+    "stream flushes": (lambda rows, _: sum(row["count"] for row in rows), lambda f: f.evidence[0]["calls"]),
     "useless seeks": (lambda rows, _: sum(row["count"] for row in rows), lambda f: f.evidence[0]["seeks"]),
     "stream buffers": (lambda rows, _: sum(row["sum_size"] for row in rows), lambda f: f.evidence[0]["bytes"]),
     "read ahead for nothing": (lambda rows, _: sum(row["sum_ahead"] for row in rows), lambda f: f.evidence[0]["ahead"]),

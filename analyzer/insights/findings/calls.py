@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from tailrace.analyzer.edges import edge_table, file_classes
 from tailrace.analyzer.insights import access_costs, call_costs, call_places, polls, whatif
 from tailrace.analyzer.insights.access_costs import COPY_RATE, DENSE, LARGE_BYTES, LEAST_CALLS, METADATA_NS, SHORT_NS
 from tailrace.analyzer.insights.access_order import RANDOM_SHARE
-from tailrace.analyzer.insights.access_patterns import FLUSHES, ranks_of
+from tailrace.analyzer.insights.access_patterns import FLUSHES, STREAM_FLUSHES, ranks_of
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import (
     EVIDENCE,
@@ -276,7 +277,66 @@ MANY_FLUSHES = Rule(
 )
 
 
+STREAM_FLUSH_CALLS = Threshold(1000, "flushes in a stage")
+
+
+def stream_flushes(found: Analyses) -> Iterator[Match]:
+    """All stages that do so, as one match."""
+    rows = call_costs.stream_flushes(found.inputs)
+    if len(rows):
+        rows = rows[(rows["calls"] >= STREAM_FLUSH_CALLS.value) & (rows["calls"] >= 2 * rows["needed"])]
+    calls = {"names": STREAM_FLUSHES}
+    yield from of_stages(found, rows, _stream_flushes_title, calls=calls, kinds=(edge_table.META,))
+
+
+def _stream_flushes_title(top: Row, count: int) -> str:
+    calls = int(top["calls"])
+    return (
+        f"{top['stage']}: {calls:,} calls of fflush, one for each {bytes_text(int(top['written_bytes']) / calls)}"
+        f" written, took {time_text(int(top['time_ns']))}: each is a call to the kernel, where a full buffer would be"
+        f" {int(top['needed']):,}{more(count)}"
+    )
+
+
+STREAM_FLUSHED = Rule(
+    kind="stream flushes",
+    about=TIME,
+    title="Streams of the C library that are flushed again and again",
+    definition=(
+        f"The processes of a stage called fflush {STREAM_FLUSH_CALLS.value:g} times or more, and at least twice for"
+        f" each {bytes_text(FLOOR_BYTES)} that they wrote. The estimate is the time in these calls, less the share of"
+        " one for each such page."
+    ),
+    advice=(
+        "Leave the flush out, or flush where somebody must see the output (a prompt, a checkpoint); in a log that must"
+        " be whole after a crash each record's flush is its price."
+    ),
+    source="fflush(3): what the buffer holds goes to the kernel; setvbuf(3)",
+    query="tailrace query {run} {stage} --where name=fflush --by path --agg count --agg sum:dur",
+    find=stream_flushes,
+    thresholds=(STREAM_FLUSH_CALLS, LEAST),
+    change="fewer flushes",
+    explains=(IO, "stream buffers"),
+)
+
+
 METADATA_CALLS = Threshold(1000, "calls")
+
+
+_REMEDIES = (
+    (
+        "open|close|creat",
+        "Open a file once and keep it open, or put many small files into one (tar, HDF5, a database).",
+    ),
+    (
+        "stat|access|readlink|readdir|opendir|scandir|getdents",
+        "List a directory once instead of looking up each name, keep what was found, and shorten search paths (PATH,"
+        " PYTHONPATH, LD_LIBRARY_PATH).",
+    ),
+    ("fcntl|lock", "Let a database do many statements in one transaction: it locks its file in each."),
+    ("unlink|remove|rename|link|mkdir|rmdir|mknod|utime|chmod|chown", "Make fewer files: one for many records."),
+)
+"""Parts of names of functions, and what makes such calls fewer."""
 
 
 def metadata_load(found: Analyses) -> Iterator[Match]:
@@ -300,6 +360,7 @@ def metadata_load(found: Analyses) -> Iterator[Match]:
         evidence=rows_of(rows.drop(columns="stage_code")),
         tasks=found.tasks_of_stages(set(rows["stage_code"])),
         where=f"in {top['stage']}",
+        advice=" ".join(words for names, words in _REMEDIES if re.search(names, str(top["names"]))),
     )
 
 
@@ -314,11 +375,7 @@ METADATA_LOAD = Rule(
         " that opens hardly any data. The estimate is the time for which at least one such call of these programs was"
         " running."
     ),
-    advice=(
-        "Open a file once and keep it open, put many small files into one (tar, HDF5, a database), list a directory"
-        " once instead of looking up each name, shorten search paths (PATH, PYTHONPATH, LD_LIBRARY_PATH), and let a"
-        " database do many statements in one transaction (it locks its file and looks for its journal in each)."
-    ),
+    advice=" ".join(words for _, words in _REMEDIES),
     source="Bez et al. 2022 (Drishti: 30 s of metadata)",
     query="tailrace query {run} {stage} --by name --agg count --agg sum:dur --where 'size=' --sort sum_dur",
     find=metadata_load,
@@ -398,8 +455,8 @@ STREAM_BUFFERS = Rule(
     definition=(
         f"Processes moved {STREAMED} or more, and {SHARE}, through stdio (fread, fwrite, fgets, fprintf, ...) in calls"
         f" smaller than {bytes_text(FLOOR_BYTES)} on average. General tools (sort, uniq) are left out, and processes"
-        " that jump in their files, since a seek drops the buffer. The estimate is the time in these calls: an upper"
-        " bound."
+        " that jump in their files, since a seek drops the buffer. The estimate is at most"
+        f" {time_text(call_costs.KERNEL_CALL_NS)} for each call to the kernel, and at most the time in these calls."
     ),
     advice=(
         "Give the stream a buffer of your own of 1 MiB before its first use (setvbuf(file, buffer, _IOFBF, 1 << 20);"
@@ -959,6 +1016,7 @@ RULES = (
     SMALL_CALLS,
     RANDOM_OFFSETS,
     MANY_FLUSHES,
+    STREAM_FLUSHED,
     METADATA_LOAD,
     USELESS_SEEKS,
     STREAM_BUFFERS,
