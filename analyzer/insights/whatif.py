@@ -463,7 +463,7 @@ class Replays:
         after = self._scene.play(Change(quicker=((surely, np.inf),)))
         rows = _less(rows, ready * self._stays[rows.group])
         series = _series(rows)
-        most = min(_wall(series), self._on_path(series)) if whole is None else _wall(intervals.joined([series, whole]))
+        most = self._most(series) if whole is None else _wall(intervals.joined([series, whole]))
         gain = min(ns, _wall(rows) * int(rows.weight.sum()) // max(int((rows.end - rows.start).sum()), 1), most)
         return Gain(gain, max(min(self._over_ns - after.over_ns - self._chance_ns, gain), 0), most)
 
@@ -483,17 +483,18 @@ class Replays:
         with_computing = ready * np.where(run > 0, np.minimum(computing / np.maximum(run, 1), 1), 0)
         return np.clip(with_computing - (ready - in_calls), 0, in_calls) / np.maximum(in_calls, 1)
 
-    def _on_path(self, series: Intervals) -> int:
-        """What the critical path has of these times of tasks, and of others in which it did not compute, ns."""
+    def _most(self, series: Intervals) -> int:
+        """What the run can lose with these times of tasks, ns: the time with at least one of them, and in which the
+        critical path was ready else, as these may have had the processors; no more than what it did not compute else.
+        """
         pieces = self.path[(self.path["task"] >= 0).to_numpy()]
         task, begin, end = (pieces[name].to_numpy(dtype=np.int64) for name in ("task", "begin_ns", "end_ns"))
-        mine = intervals.cover(
-            intervals.union(series._replace(weight=series.end - series.start)), len(self.inputs.tasks)
-        )
+        mine = intervals.cover(series, len(self.inputs.tasks))
         inside = mine.inside(task, begin, end)
-        computing = self.inputs.spent.inside(task, begin, end)[time_model.COMPUTING].to_numpy()
-        computing = np.minimum(computing, np.maximum(end - begin - inside, 0))
-        return int(self.inputs.makespan_ns - computing.sum())
+        spent = self.inputs.spent.inside(task, begin, end)
+        computing = np.minimum(spent[time_model.COMPUTING].to_numpy(), np.maximum(end - begin - inside, 0))
+        ready = spent[time_model.READY].to_numpy() * (1 - inside / np.maximum(end - begin, 1))
+        return min(_wall(series) + int(ready.sum()), int(self.inputs.makespan_ns - computing.sum()))
 
     def unawaited(self, tasks: Collection[int], most_ns: int) -> Gain:
         """With tasks that the program submits without waiting for others before, at most so much."""
