@@ -9,11 +9,12 @@ import numpy as np
 
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
-from tailrace.analyzer.util.types import Ints
+from tailrace.analyzer.util.types import Bools, Ints
 from tailrace.base.text import clean
 
 MOST_COMMANDS = 20
 """Command lines of an activity that are told."""
+_OWN = ("tailrace", "tailrace-python")
 LONGEST = 60
 """Characters of a command line in a sentence."""
 
@@ -31,6 +32,13 @@ def commands(m: Model) -> dict[processes.Process, list[str]]:
         return {}
     found = zip(processes.keys(table), table["argv"].tolist(), strict=True)
     return {key: [str(word) for word in argv] for key, argv in found if isinstance(argv, list) and argv}
+
+
+def own(m: Model) -> Bools:
+    """Whether each actor's process is tailrace itself, as an adapter starts it from a manager's files."""
+    lines = commands(m)
+    first = (lines.get(process, [])[:2] for process in processes.keys(m.who))
+    return np.array([any(word.rpartition("/")[2] in _OWN for word in words) for words in first], dtype=np.bool_)
 
 
 def of_activities(m: Model, code: Ints) -> dict[int, list[str]]:

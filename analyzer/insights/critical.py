@@ -13,7 +13,8 @@ took something (inputs.py). Edges lead from a task's point to its next one, and 
              slower than its writer did not wait for the writer. Each ns of the makespan is on the path once: as
              what the task's time was spent on (model/time_model.py), as `gap` between a task's last input and its first
              call (queue, scheduling, start-up of programs) or between its tries, or in none: `startup` before the run's
-             first task began, `stop` after its last one was over. Tasks without a recorded call are on no path: the
+             first task began, `stop` after its last one was over; what of this a process of tailrace's own took, as an
+             adapter's start, is `tracing`. Tasks without a recorded call are on no path: the
              time before or after all others in which one was launched and not over is a gap.
 
 In a run with tags the tasks are the tagged actors; a workflow manager's processes are untagged (`Inputs.works`). They
@@ -47,6 +48,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table
+from tailrace.analyzer.insights import command_lines
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.insights.resource_waits import ResourceWaits
 from tailrace.analyzer.model import outcomes, time_model
@@ -69,7 +71,7 @@ OWN_PARTS = tuple(_STATES)
 """Those of a task that runs: what it was in, of `time_model.STATES`."""
 TASK_PARTS = (*OWN_PARTS, "gap")
 """Those that a task may have."""
-PARTS = (*TASK_PARTS, "startup", "stop")
+PARTS = (*TASK_PARTS, "startup", "stop", "tracing")
 RESOURCE, BEFORE, START, SILENT, REST = "resource", "before", "start", "silent", "rest"
 
 
@@ -214,8 +216,21 @@ def _path(inputs: Inputs) -> tuple[pd.DataFrame, int]:
     for name, here in outside.items():
         out[name] = np.where(here & ~ran, waited, 0)
     out["gap"] = waited - out["startup"] - out["stop"]
+    own = _own(inputs).inside(np.zeros(len(out), dtype=np.int64), out["begin_ns"].to_numpy(), low)
+    for name in ("startup", "stop", "gap"):
+        mine = np.minimum(out[name], own - out["tracing"])
+        out["tracing"] += mine
+        out[name] -= mine
     result: pd.DataFrame = out.drop(columns="start_ns")
     return result, int(spent[time_model.UNKNOWN].sum())
+
+
+def _own(inputs: Inputs) -> intervals.Cover:
+    """When a process of tailrace's own ran."""
+    lives = inputs.lives
+    process = np.unique(lives.process[command_lines.own(inputs.m)])
+    rows = intervals.make(np.zeros(len(process), dtype=np.int64), lives.begun[process], lives.over[process])
+    return intervals.cover(intervals.union(rows), 1)
 
 
 class _Piece(NamedTuple):

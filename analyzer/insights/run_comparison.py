@@ -60,6 +60,7 @@ FIGURES = {
     "critical_gap": ("s", "between tasks, on the critical path: scheduling, queue"),
     "critical_startup": ("s", "before the first task"),
     "critical_stop": ("s", "after the last task"),
+    "critical_tracing": ("s", "in tailrace's own processes, while no task ran"),
     "bound": ("s", "the longest chain of work"),
     "read_bytes": ("B", "bytes read"),
     "written_bytes": ("B", "bytes written"),

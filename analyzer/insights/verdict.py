@@ -24,7 +24,6 @@ from tailrace.analyzer.insights.finding import ADVISED, GAPS, SEQUENCE, SPACE, T
 from tailrace.analyzer.insights.finding_list import Findings
 from tailrace.analyzer.insights.processors import BUSY
 from tailrace.analyzer.model import time_model
-from tailrace.analyzer.store import processes
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import time_text
 from tailrace.analyzer.util.types import Ints
@@ -41,6 +40,7 @@ WORDS = {
     "gap": "between tasks",
     "startup": "starting up before the first task",
     "stop": "ending after the last task",
+    "tracing": "starting tailrace's adapter",
 }
 MEANINGS = {
     COMPUTING: "on a processor, outside of recorded calls",
@@ -57,6 +57,7 @@ MEANINGS = {
     "wait": "all processes of a task waited for one outside of it: of another task, or not traced",
     "startup": "before the first task began",
     "stop": "after the last call of a task",
+    "tracing": "its own processes, which an untraced run is without",
 }
 """What the words stand for; of the time between tasks `words_of` tells."""
 UNTOLD = "waiting outside of recorded calls (asleep, or for a processor)"
@@ -73,11 +74,9 @@ IDLE = ("sleep", "polling", "socket", "pipe", "thread", "wait", ELSEWHERE)
 """Parts in which the path waited for something that no finding tells of."""
 MUCH_WAITED = 0.2
 """Of the makespan, from which on it is not said that there is little to gain."""
-OWN_COMMANDS = ("tailrace", "tailrace-python")
-"""Programs that are no user's."""
 LOCK_STATES = ("lock", "sleep")
 """The states of a task that waits for a lock: in a call, or between two tries."""
-OWN, MANAGERS = (COMPUTING, RUNNING), ("startup", "stop")
+OWN, MANAGERS = (COMPUTING, RUNNING), ("startup", "stop", "tracing")
 """Parts that findings explain little of: the tasks' own work, and what is before and after them."""
 
 
@@ -215,7 +214,7 @@ def _outside_words(found: Analyses) -> dict[str, str]:
     inputs, path = found.inputs, found.critical.path
     lives, said = inputs.lives, dict[str, str]()
     owned = np.zeros(len(lives.actors), dtype=np.bool_)
-    owned[lives.process[inputs.works[inputs.of_who] | inputs.m.of_manager]] = True
+    owned[lives.process[inputs.works[inputs.of_who] | inputs.m.of_manager | command_lines.own(inputs.m)]] = True
     for part, via, when in (("startup", START, "before the first task"), ("stop", REST, "after the last task")):
         pieces = path[(path["via"] == via) & (path["task"] < 0)]
         if not len(pieces):
@@ -225,16 +224,9 @@ def _outside_words(found: Analyses) -> dict[str, str]:
         long = np.flatnonzero(within & (lives.over - lives.begun >= MOST_OF * (high - low)))
         # Of a shell and what it runs the latter.
         last = lives.last(int(long[lives.begun[long].argmax()])) if len(long) else -1
-        if last >= 0 and (program := inputs.m.program(last)) and not _is_tailrace(found, last):
+        if last >= 0 and (program := inputs.m.program(last)):
             said[part] = f"running {program} {when}"
     return said
-
-
-def _is_tailrace(found: Analyses, actor: int) -> bool:
-    """Whether a process is tailrace itself, as an adapter starts it from a manager's files."""
-    m = found.inputs.m
-    line = command_lines.commands(m).get(processes.keys(m.who.iloc[[actor]])[0], [])
-    return any(word.rpartition("/")[2] in OWN_COMMANDS for word in line[:2])
 
 
 def _place(found: Analyses, part: str, ns: int) -> str:

@@ -152,6 +152,17 @@ class TestManager:
         ]
         assert [c.parts[name] for name in ("startup", "gap", "stop")] == [10 * MS, 5 * MS, 6 * MS]
 
+    def test_what_tailrace_itself_took_of_it_is_tracing(self) -> None:
+        story = managed(Story())
+        task(story, "make", 10, 30, writes="/a")
+        for at in (2, 7):
+            story.write("/log", at, 1, pid=7, at_ms=at, dur=0)
+        for command, parts in {"tailrace-python": [5, 5], "tail": [10, 0]}.items():
+            argv = ["python3", f"/opt/bin/{command}", "adapter"]
+            table = pd.DataFrame([{"host": "n1", "pid": 7, "start": "", "exe": "/bin/python3", "argv": argv}])
+            _, c = found(story, processes=table)
+            assert [c.parts[name] for name in ("startup", "tracing")] == [part * MS for part in parts]
+
     def test_the_time_between_two_tries_of_a_task_is_a_gap(self) -> None:
         """`make` fails at 30 ms, and is tried again at 170."""
         story = managed(Story())

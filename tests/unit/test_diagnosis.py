@@ -161,8 +161,8 @@ class TestVerdict:
         rows = ((1, 99, "/bin/a"), (2, 99, "/usr/bin/montage"), (99, 1, "/bin/sh"))
         table = processes(*rows, used_ms=80)
         text = self.text(story.run(processes=table))
-        table["argv"] = [["python3", "/opt/bin/tailrace-python", "adapter"]] * 3
-        assert "Ending after the last task" in self.text(story.run(processes=table)), "an adapter is tailrace's"
+        table["argv"] = [["a"], ["python3", "/opt/bin/tailrace-python", "adapter"], ["sh"]]
+        assert "tailrace's adapter" in self.text(story.run(processes=table)).lower()
         assert (after or "ending after the last task") in text[0].lower() + text[1:]
 
     def test_the_best_single_change_is_that_of_the_costliest_finding(self) -> None:

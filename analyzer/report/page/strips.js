@@ -176,7 +176,7 @@ function pathStrip(tones, range, width) {
     boxes = [];
   for (const p of data.critical.rows) {
     if (p.end < range.from || p.start > range.to) continue;
-    const [left, begun, right] = [p.start, p.start + p.gap + p.startup + p.stop, p.end].map(x);
+    const [left, begun, right] = [p.start, p.start + p.gap + p.startup + p.stop + p.tracing, p.end].map(x);
     pen.fillStyle = colour("--soft");
     pen.fillRect(left, height / 2 - 1, Math.max(0, begun - left), 2);
     if (p.task >= 0 || p.stage >= 0) {
