@@ -180,6 +180,7 @@ struct Plan {
     return at;
   }
 
+  // After all other columns are placed: it adds those that they need.
   void add(const std::vector<KeyRow> &keys, const std::vector<ConditionRow> &conditions,
            const std::optional<int64_t> &ended) {
     for (const auto &[column, kind, width, origin] : keys) {
@@ -252,9 +253,9 @@ nb::tuple sum_files(const NamedParts &parts, const std::vector<KeyRow> &keys, co
   Plan plan;
   {
     nb::gil_scoped_release unlocked;
-    plan.add(keys, conditions, ended);
     for (const std::string &name : values) plan.asked.values.push_back(plan.place(name));
     for (const std::string &name : gathered) plan.asked.gathered.push_back(plan.place(name));
+    plan.add(keys, conditions, ended);
     batch = read_all(files, &plan.columns, table_of(mounts), true);
     plan.check(*batch);
     sums = group_sums(*batch, plan.asked);

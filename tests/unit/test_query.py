@@ -253,6 +253,14 @@ def test_the_column_count_beside_the_number_of_events(run: Any) -> None:
     assert row == {"count": None, "events": 6, "nunique_count": 0}
 
 
+def test_offsets_of_a_copy_are_those_in_each_file(tmp_path: Path) -> None:
+    args = {"fhash": "1", "fhash2": "2", "offset": 5, "offset2": 50, "size": 9, "dir": "rw"}
+    lines = [tw.file_line("1", "/x", ino=1), tw.file_line("2", "/y", ino=2), tw.event("copy_file_range", **args)]
+    run = tailrace.open(tw.make_run(tmp_path / "run", {"n-7-1": tw.block(lines)}))
+    table = run.totals(["path"], ["max:offset", "nunique:offset2"])
+    assert table.astype(object).to_numpy().tolist() == [["/x", 5, 1], ["/y", 50, 1]]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
