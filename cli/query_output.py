@@ -1,11 +1,14 @@
-"""Writing the answer of a query: tables, CSV, JSON and Parquet, whole or in pieces."""
+"""Writing an answer row by row: tables, CSV, JSON and Parquet."""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import Decimal
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -13,43 +16,15 @@ from tailrace.cli.options import utf8_output
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
 
-Unit = Callable[[object], str]
-"""The unit of a column by its name, "" where it has none."""
+    from tailrace.analyzer.store.question import Answer, Field
 
-
-def heads(names: Iterable[object], unit: Unit) -> list[str]:
-    """The names of columns, with their units."""
-    return [f"{name} ({of})" if (of := unit(name)) else str(name) for name in names]
-
-
-def _plain_table(names: list[str], rows: list[tuple[Any, ...]], unit: Unit) -> None:
-    from tailrace.cli.lines import render
-
-    render(heads(names, unit), rows)
-
-
-def _plain_csv(names: list[str], rows: list[tuple[Any, ...]], unit: Unit) -> None:
-    file = utf8_output()
-    csv.writer(file, lineterminator="\n").writerows([names, *_for(file, rows)])
-
-
-def _plain_json(names: list[str], rows: list[tuple[Any, ...]], unit: Unit) -> None:
-    file = utf8_output()
-    # As pandas writes all other tables: ten decimals, slashes escaped.
-    cells = ([round(cell, 10) if isinstance(cell, float) else cell for cell in row] for row in _for(file, rows))
-    lines = (json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, separators=(",", ":")) for row in cells)
-    file.write(f"[{','.join(lines)}]\n".replace("/", "\\/"))
-
-
-def _for(file: TextIO, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """The rows as they are; for a terminal, so that no name in them acts there."""
-    return [tuple(map(_shown_cell, row)) for row in rows] if file.isatty() else rows
-
-
-PLAIN_FORMS = {"table": _plain_table, "csv": _plain_csv, "json": _plain_json}
+Rows = Iterable[Sequence[Any]]
+_FORMS = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet"}
+_ARROW = {"object": "string", "boolean": "bool_"}
+_PIECE = 1 << 17
+"""Rows of a row group."""
 
 
 def form_of(form: str | None, output: Path | None) -> str:
@@ -60,73 +35,63 @@ def form_of(form: str | None, output: Path | None) -> str:
     return form
 
 
-def write_answer(table: pa.Table, form: str | None, output: Path | None) -> None:
-    """Writes the answer of an SQL query. Raises UsageError."""
-    import pandas as pd
-    import pyarrow as pa
+def write(answer: Answer, form: str, output: Path | None) -> bool:
+    """Writes an answer, and returns whether an event matched. Raises UsageError when the output can't be written."""
+    rows = iter(answer.rows)
+    first = list(islice(rows, 1))  # a fault in the query is raised before the output file is created
+    rows = chain(first, rows)
+    if form == "parquet":
+        _published(output, lambda place: _parquet(answer.fields, rows, place))
+    else:
+        names = [one.name for one in answer.fields]
+        heads = [f"{one.name} ({one.unit})" if one.unit else one.name for one in answer.fields]
+        _write_text(heads if form == "table" and output is None else names, rows, form, output)
+    return bool(first) if answer.some is None else answer.some
 
+
+def write_table(table: pa.Table, form: str | None, output: Path | None) -> None:
+    """Writes the answer of an SQL query. Raises UsageError."""
     form = form_of(form, output)
     if form == "parquet":
         import pyarrow.parquet as pq
 
-        from tailrace.base.published import published
-
-        assert output is not None
-        try:
-            with published(output) as place:
-                pq.write_table(table, place)
-        except OSError as error:
-            raise UsageError(f"can't write {output}: {error.strerror or error}") from error
+        _published(output, lambda place: pq.write_table(table, place))
         return
-    kinds = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype(), pa.bool_(): pd.BooleanDtype()}
-    frame = table.to_pandas(types_mapper=kinds.get)
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        if pa.types.is_nested(column.type) and form != "json":
-            values = column.to_pylist()
-            texts = [None if value is None else json.dumps(value, ensure_ascii=False, default=str) for value in values]
-            frame[name] = pd.Series(texts, dtype=object)
-    write(iter([frame]), form, output, lambda name: "")
+    columns = [[_plain(value, form) for value in column.to_pylist()] for column in table.columns]
+    _write_text(table.column_names, zip(*columns, strict=True), form, output)
 
 
-_FORMS = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet"}
+def _plain(value: Any, form: str) -> Any:
+    if isinstance(value, list | dict) and form != "json":
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return float(value) if isinstance(value, Decimal) else value
 
 
-def write(pieces: Iterator[pd.DataFrame], form: str, output: Path | None, unit: Unit) -> None:
-    """Writes a table that comes in pieces. Raises UsageError when the output can't be written."""
+def _published(output: Path | None, put: Callable[[Path], None]) -> None:
     from tailrace.base.published import published
 
-    # A fault in the query is raised before the output file is created.
-    first = next(pieces)
-    pieces = chain([first], pieces)
-    if output is None:
-        if form == "table":
-            import pandas as pd
-
-            _render(pd.concat(pieces, ignore_index=True), unit)
-        else:
-            file = utf8_output()
-            _TEXTS[form](map(_shown, pieces) if file.isatty() else pieces, file)
-        return
+    assert output is not None
     try:
         with published(output) as place:
-            if form == "parquet":
-                _parquet(pieces, place, unit)
-            else:
-                with place.open("w", encoding="utf-8", errors="backslashreplace") as file:
-                    _TEXTS[form](pieces, file)
+            put(place)
     except OSError as error:
         raise UsageError(f"can't write {output}: {error.strerror or error}") from error
 
 
-def _render(table: pd.DataFrame, unit: Unit) -> None:
-    from tailrace.cli.lines import render
+def _write_text(names: Sequence[str], rows: Rows, form: str, output: Path | None) -> None:
+    def put(place: Path) -> None:
+        with place.open("w", encoding="utf-8", errors="backslashreplace") as file:
+            _TEXTS[form](names, rows, file)
 
-    render(heads(table.columns, unit), table.astype(object).to_numpy().tolist())
-
-
-def _shown(piece: pd.DataFrame) -> pd.DataFrame:
-    """For a terminal: no name in it acts there."""
-    return piece.astype(object).map(_shown_cell)
+    if output is not None:
+        _published(output, put)
+        return
+    if form == "table":
+        _table(names, rows, sys.stdout)
+        return
+    file = utf8_output()
+    shown = (tuple(map(_shown_cell, row)) for row in rows) if file.isatty() else rows  # so that no name acts there
+    _TEXTS[form](names, shown, file)
 
 
 def _shown_cell(value: object) -> object:
@@ -135,13 +100,19 @@ def _shown_cell(value: object) -> object:
     return visible(value) if isinstance(value, str) else value
 
 
-def _csv(pieces: Iterator[pd.DataFrame], file: TextIO) -> None:
-    for number, piece in enumerate(pieces):
-        piece.to_csv(file, index=False, header=number == 0, lineterminator="\n")
+def _table(names: Sequence[str], rows: Rows, file: TextIO) -> None:
+    from tailrace.analyzer.util import terminal
+
+    screen = terminal.standard_output() if file is sys.stdout else terminal.Screen(table_width=1 << 16)
+    file.writelines(f"{line}\n" for line in terminal.table_lines(names, list(rows), None, screen))
 
 
-def _csv_text(pieces: Iterator[pd.DataFrame], file: TextIO) -> None:
-    _csv((piece.apply(lambda column: column.map(_as_text)) for piece in pieces), file)
+def _csv(names: Sequence[str], rows: Rows, file: TextIO) -> None:
+    csv.writer(file, lineterminator="\n").writerows(chain([names], rows))
+
+
+def _csv_text(names: Sequence[str], rows: Rows, file: TextIO) -> None:
+    _csv(names, (tuple(map(_as_text, row)) for row in rows), file)
 
 
 def _as_text(value: object) -> object:
@@ -149,45 +120,38 @@ def _as_text(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
-def _json(pieces: Iterator[pd.DataFrame], file: TextIO) -> None:
+def _json(names: Sequence[str], rows: Rows, file: TextIO) -> None:
     between = "["
-    for piece in pieces:
-        if len(piece):
-            file.write(between + piece.to_json(orient="records", force_ascii=False)[1:-1])
-            between = ",\n"
+    for row in rows:
+        cells = dict(zip(names, map(_json_cell, row), strict=True))
+        text = json.dumps(cells, ensure_ascii=False, separators=(",", ":"), default=str)
+        file.write(between + text.replace("/", "\\/"))
+        between = ",\n"
     file.write("[]\n" if between == "[" else "]\n")
 
 
-def _plain(pieces: Iterator[pd.DataFrame], file: TextIO) -> None:
-    import pandas as pd
+def _json_cell(value: Any) -> Any:
+    """Ten decimals; null for what is no number of JSON."""
+    if not isinstance(value, float):
+        return value
+    return round(value, 10) if math.isfinite(value) else None
 
-    file.write(pd.concat(pieces, ignore_index=True).to_string(index=False) + "\n")
 
-
-_TEXTS: dict[str, Callable[[Iterator[pd.DataFrame], TextIO], None]] = {
+_TEXTS: dict[str, Callable[[Sequence[str], Rows, TextIO], None]] = {
     "csv": _csv,
     "csv-text": _csv_text,
     "json": _json,
-    "table": _plain,
+    "table": _table,
 }
 
 
-def _parquet(pieces: Iterator[pd.DataFrame], place: Path, unit: Unit) -> None:
+def _parquet(fields: Sequence[Field], rows: Iterator[Sequence[Any]], place: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    first = next(pieces)
-    # A column of objects is text, also in a piece where all its values are null.
-    fields = [pa.field(name, _arrow_type(first[name]), metadata={"unit": unit(name)}) for name in first]
-    with pq.ParquetWriter(place, pa.schema(fields)) as writer:
-        for piece in chain([first], pieces):
-            writer.write_table(pa.Table.from_pandas(piece, schema=writer.schema, preserve_index=False))
-
-
-def _arrow_type(column: pd.Series[Any]) -> Any:
-    import pandas as pd
-    import pyarrow as pa
-
-    if pd.api.types.is_object_dtype(column):
-        return pa.string()
-    return pa.from_numpy_dtype(getattr(column.dtype, "numpy_dtype", column.dtype))
+    kinds = [getattr(pa, _ARROW.get(one.dtype, one.dtype.lower()))() for one in fields]
+    own = [pa.field(one.name, kind, metadata={"unit": one.unit}) for one, kind in zip(fields, kinds, strict=True)]
+    with pq.ParquetWriter(place, pa.schema(own)) as writer:
+        while piece := list(islice(rows, _PIECE)):
+            columns = [pa.array(*one) for one in zip(zip(*piece, strict=True), kinds, strict=True)]
+            writer.write_table(pa.Table.from_arrays(columns, schema=writer.schema))

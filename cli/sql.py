@@ -8,7 +8,7 @@ import click
 
 from tailrace.cli.opening import say_store_problems
 from tailrace.cli.options import PATH
-from tailrace.cli.query_output import form_of, write_answer
+from tailrace.cli.query_output import form_of, write_table
 
 
 @click.command()
@@ -36,4 +36,4 @@ def command(store: Path, query: str, form: str | None, output: Path | None) -> N
     opened = Store(store)
     table = opened.sql(query)
     say_store_problems(opened)
-    write_answer(table, form, output)
+    write_table(table, form, output)

@@ -23,7 +23,7 @@ from __future__ import annotations
 import difflib
 import glob
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -143,11 +143,7 @@ class FileNames:
         found = self._search(name, unmet)
         if found:
             return found
-        if isinstance(name, Glob):
-            raise QueryError(f"no event is on a file that fits {name.pattern!r}")
-        near = self.nearest(name, unmet)
-        hint = f"the nearest are {', '.join(map(repr, near))}" if near else "no name is like it"
-        raise QueryError(f"no event is on a file called {name!r}; {hint}")
+        raise not_found(name, {*self.codes, *unmet})
 
     def _patterns(self, name: Glob) -> list[str]:
         return [_below(glob.escape(folder), name.pattern) for folder in _folders(name.pattern, self._cwd)]
@@ -165,13 +161,23 @@ class FileNames:
                 return target
         return None
 
-    def nearest(self, name: str, others: Collection[str] = ()) -> list[str]:
-        """The names most like one that isn't there, by their last components, the most similar first."""
-        by_end: dict[str, list[str]] = {}
-        for path in {*self.codes, *others}:
-            by_end.setdefault(_end(path), []).append(path)
-        ends = difflib.get_close_matches(_end(name), by_end, n=NEAREST, cutoff=0.5)
-        return [path for end in ends for path in sorted(by_end[end])][:NEAREST]
+
+def not_found(name: str | Glob, known: Iterable[str]) -> QueryError:
+    """The error for a name that no event has."""
+    if isinstance(name, Glob):
+        return QueryError(f"no event is on a file that fits {name.pattern!r}")
+    near = nearest(name, known)
+    hint = f"the nearest are {', '.join(map(repr, near))}" if near else "no name is like it"
+    return QueryError(f"no event is on a file called {name!r}; {hint}")
+
+
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """The names most like one that isn't there, by their last components, the most similar first."""
+    by_end: dict[str, list[str]] = {}
+    for path in known:
+        by_end.setdefault(_end(path), []).append(path)
+    ends = difflib.get_close_matches(_end(name), by_end, n=NEAREST, cutoff=0.5)
+    return [path for end in ends for path in sorted(by_end[end])][:NEAREST]
 
 
 def _spellings(name: str | Glob) -> list[Any]:

@@ -24,7 +24,6 @@ import pyarrow.parquet as pq
 from tailrace.analyzer.runstore import parts
 from tailrace.analyzer.runstore.columns import EVENTS, TABLES, arrow_schema
 from tailrace.analyzer.runstore.parts import Part
-from tailrace.analyzer.runstore.question import TOTALS
 from tailrace.errors import QueryError, UsageError
 
 if TYPE_CHECKING:
@@ -149,10 +148,6 @@ def answer(connection: duckdb.DuckDBPyConnection, query: str, parameters: Sequen
         if isinstance(error, duckdb.CatalogException) and f"name {EVENTS} does not exist" in str(error).lower():
             raise EventsAsked from error
         raise QueryError(str(error).strip()) from error
-    except duckdb.InvalidInputException as error:
-        if TOTALS in str(error):  # else it can be a damaged file
-            raise QueryError(TOTALS) from error
-        raise
 
 
 def _with_integers(table: pa.Table) -> pa.Table:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from tailrace.analyzer.edges.run_protocol import AnalyzedRun
     from tailrace.analyzer.runstore.lineage import History
+    from tailrace.analyzer.store.question import Answer, Query
 else:
     pa = lazy("pyarrow")
     ds = lazy("pyarrow.dataset")
@@ -267,6 +268,32 @@ class Store:
         events. Raises QueryError."""
 
         return self._asked([query], parameters)[0]
+
+    def query(
+        self,
+        by: str | Sequence[str] = (),
+        aggs: str | Sequence[str] | None = None,
+        *,
+        where: str | Sequence[str] = (),
+        columns: str | Sequence[str] | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        sort: str | None = None,
+        limit: int | None = None,
+        **values: Any,
+    ) -> pd.DataFrame:
+        """What `tailrace query STORE` prints, as a frame. Arguments and errors: those of `Run.query`, with the columns
+        of docs/store.md besides."""
+        from tailrace.analyzer.store.question import Query
+
+        bounds: dict[str, Any] = {"since": since, "until": until, "sort": sort, "limit": limit}
+        return self.answer(Query.of(by, aggs, columns=columns, where=where, values=values, **bounds)).frame()
+
+    def answer(self, asked: Query) -> Answer:
+        """The answer to a question. Raises QueryError."""
+        from tailrace.analyzer.runstore import store_query
+
+        return store_query.answer(self, asked)
 
     def answers(self, queries: Sequence[str]) -> list[pa.Table]:
         """The answers of several queries, over one state of the store. Raises QueryError."""

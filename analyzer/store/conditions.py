@@ -1,6 +1,9 @@
-"""Which events are asked for: predicates on rows, checked against the columns, and applied to frames.
+"""Which events are asked for: conditions as they are typed, predicates on rows, and how rows are tested.
 
+    conditions_of(["size<4KiB", "stage=a"]) -> {"size": Between(None, 4096), "stage": ["a"]}
     where(stage="a", size=Between(None, 4096)) -> Where -> partitions.blocks() -> Where.keeps(frame), exact
+
+Over a store runstore/store_query.py makes SQL of the same predicates.
 
 Invariants: a predicate is on values as `schema` has them; "" is null. A line of totals has sums of sizes and times, so
 predicates on these (schema.EACH) leave it out.
@@ -10,16 +13,18 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar
+from math import isfinite
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tailrace.analyzer.store import schema
-from tailrace.analyzer.util import quantities
+from tailrace.analyzer.util import nearest, quantities
 from tailrace.analyzer.util.lazy import lazy
 from tailrace.analyzer.util.types import Bools, Ints, SqlValue
-from tailrace.errors import QueryError
+from tailrace.errors import QueryError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -292,7 +297,7 @@ def _checked(spec: schema.Column, value: object) -> Wanted:
     if isinstance(value, Not):
         return Not(tuple(_plain(spec, one) for one in value.values))
     if isinstance(value, Between):
-        if spec.kind == schema.TEXT:
+        if not _has_order(spec):
             raise QueryError(f"column {spec.name} is text, which has no order: use = or !=")
         return value
     return _plain(spec, value)
@@ -303,12 +308,107 @@ def _plain(spec: schema.Column, value: object) -> str | int | Glob:
         return value if isinstance(value, Glob) else str(value)
     if spec.nullable and value == "":
         return ""
+    if spec.kind == schema.DAY and isinstance(value, Glob):
+        return value
+    if spec.kind == schema.FLAG:
+        text = str(value).lower()
+        if text not in ("true", "false"):
+            raise QueryError(f"column {spec.name} is true or false, not {value!r}")
+        return text
     if isinstance(value, int | np.integer):
         return int(value)
     try:
-        return quantities.whole(str(value), spec.unit)
+        return _number(spec, str(value))
     except QueryError as error:
         raise QueryError(f"column {spec.name}: {error}") from None
+
+
+def _has_order(spec: schema.Column) -> bool:
+    return spec.is_number or spec.kind == schema.DAY
+
+
+def _number(spec: schema.Column, text: str) -> int:
+    """A value in the column's unit; of a day its ordinal number (datetime.date). Raises QueryError."""
+    if spec.kind != schema.DAY:
+        return quantities.whole(text, spec.unit)
+    try:
+        return date.fromisoformat(text).toordinal()
+    except ValueError:
+        raise QueryError(f"{text!r} is no day: write it as 2026-11-22") from None
+
+
+# ---- as they are typed ----
+
+_PATTERN = frozenset("*?[")
+_CONDITION = re.compile(r"([^=<>!]+)(!=|<=|>=|=|<|>)(.*)", re.DOTALL)
+
+
+def conditions_of(pairs: Iterable[str], filters: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """What conditions, and values by column, ask of each column: values that = gives are alternatives, all else must
+    hold. Raises UsageError, QueryError."""
+    equal: dict[str, list[Any]] = {}
+    others: dict[str, list[Any]] = {}
+    options = [(schema.column(name), "=", value) for name, values in filters.items() for value in values]
+    for column, operator, value in [*map(_condition, pairs), *options]:
+        pattern = column.kind in (schema.TEXT, schema.DAY) and _PATTERN & set(value)
+        wanted = Glob(value) if pattern else value
+        if operator == "=":
+            equal.setdefault(column.name, []).append(wanted)
+        elif operator == "!=":
+            others.setdefault(column.name, []).append(Not((wanted,)))
+        else:
+            others.setdefault(column.name, []).append(_bound(column, operator, value))
+    return {
+        name: AllOf((*([equal[name]] if name in equal else []), *others.get(name, [])))
+        if name in others
+        else equal[name]
+        for name in dict.fromkeys([*equal, *others])
+    }
+
+
+def _condition(text: str) -> tuple[schema.Column, str, str]:
+    match = _CONDITION.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{text!r} is no condition: write it as COLUMN=VALUE, or with != < <= > >=")
+    return schema.column(match[1].strip()), match[2], match[3]
+
+
+def _bound(column: schema.Column, operator: str, value: str) -> Between:
+    if not _has_order(column):
+        raise UsageError(f"{column.name}{operator}{value}: text has no order: use = or !=")
+    number = _number(column, value)
+    if operator in (">", ">="):
+        return Between(number + (operator == ">"), None)
+    return Between(None, number + (operator == "<="))
+
+
+def texts_of(value: Any) -> list[Any]:
+    """The names and patterns that a value of `where` asks for."""
+    parts = getattr(value, "conditions", [value] if value is not None else [])
+    return [one for part in parts if isinstance(part, list) for one in part]
+
+
+def times_of(t0_ns: int | None, since: float | None, until: float | None) -> dict[str, int]:
+    """The bounds `t0` and `t1` of `Run.events` for times in s from the run's first event."""
+    bounds = {"t0": since, "t1": until}
+    return {name: (t0_ns or 0) + round(bound * 1e9) for name, bound in bounds.items() if bound is not None}
+
+
+def check_times(since: float | None, until: float | None, sign: str = "") -> None:
+    """sign: what stands before their names in a message. Raises UsageError."""
+    for name, bound in (("since", since), ("until", until)):
+        if bound is not None and not isfinite(bound):
+            raise UsageError(f"{sign}{name} is {bound}: give a finite number of seconds")
+
+
+def check_known(place: object, name: str, wanted: Iterable[str | int | Glob], known: Sequence[str | int]) -> None:
+    """Raises QueryError for a value or pattern that no event has. known: the values of the column, sorted."""
+    for value in wanted:
+        if value not in known and not (isinstance(value, Glob) and any(value.fits(map(str, known)))):
+            text = value.pattern if isinstance(value, Glob) else value
+            shown = ", ".join(map(repr, known[:20])) + (", ..." if len(known) > 20 else "")
+            near = nearest.hint(str(text), map(str, known))
+            raise QueryError(f"{place}: there is no {name} {text!r}{near}; there is {shown or 'none'}")
 
 
 def _matches(column: pd.Series, wanted: tuple[Wanted, ...]) -> Bools:

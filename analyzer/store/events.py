@@ -15,16 +15,14 @@ from tailrace.analyzer.store import conditions, loader, partitions, schema
 from tailrace.analyzer.store.mounts import mount_rows
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.store.tables import Tables
-from tailrace.analyzer.util import nearest
-from tailrace.analyzer.util.types import SqlValue
 from tailrace.errors import QueryError
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
     import pandas as pd
 
-    from tailrace.analyzer.store.asking import Reading
     from tailrace.analyzer.store.group_keys import Key
+    from tailrace.analyzer.store.question import Reading
 
 
 class Events(Tables, ABC):
@@ -94,7 +92,7 @@ class Events(Tables, ABC):
         of `events`."""
         return partitions.counts(self._catalogue, by, self._reading(by, t0, t1, where)[1])
 
-    def sums(
+    def group_tasks(
         self,
         keys: Sequence[Key],
         values: Sequence[str],
@@ -104,20 +102,20 @@ class Events(Tables, ABC):
         t1: int | None = None,
         blocks: list[partitions.Block] | None = None,
         **where: Any,
-    ) -> list[loader.Sums] | None:
+    ) -> list[loader.GroupTask]:
         """Sums, least and greatest values of columns, and the values of others, by groups of the matching events, as
-        functions without arguments that give the groups of a partition each; None where that takes the events
-        themselves (`loader.sums`). Arguments and errors are those of `parts`."""
+        functions without arguments that give the groups of a partition each. Arguments and errors are those of
+        `parts`."""
         predicates = self._reading([*(key.column for key in keys), *values, *gathered], t0, t1, where)[1]
-        asked = loader.Figured(tuple(keys), tuple(values), tuple(gathered))
-        return loader.sums(self._catalogue, asked, predicates, mount_rows(self.meta), blocks)
+        asked = loader.Grouping(tuple(keys), tuple(values), tuple(gathered))
+        return loader.group_tasks(self._catalogue, asked, predicates, mount_rows(self.meta), blocks)
 
-    def tuples(
-        self, columns: Sequence[str], most: int, *, t0: int | None = None, t1: int | None = None, **where: Any
-    ) -> list[tuple[SqlValue, ...]] | None:
-        """The rows of `read` as tuples (None: null), without pandas; None where more than `most` events may match, or
-        the conditions take a frame. Arguments and errors are those of `events`."""
-        return loader.tuples(self._catalogue, *self._reading(columns, t0, t1, where), mount_rows(self.meta), most)
+    def row_tasks(
+        self, columns: Sequence[str], *, t0: int | None = None, t1: int | None = None, **where: Any
+    ) -> list[loader.RowTask]:
+        """The rows of `read` as tuples (None: null), by functions without arguments that read a partition each.
+        Arguments and errors are those of `events`."""
+        return loader.row_tasks(self._catalogue, *self._reading(columns, t0, t1, where), mount_rows(self.meta))
 
     def blocks(self, *, t0: int | None = None, t1: int | None = None, **where: Any) -> list[partitions.Block]:
         """The blocks of the trace that can hold an event that matches, by their headers. Arguments and errors are those
@@ -152,9 +150,9 @@ class Events(Tables, ABC):
         Raises:
             QueryError: there is no such column, aggregate, file, stage, task, job, workflow, rank, host, pid or start.
         """
-        from tailrace.analyzer.store import figures, query
+        from tailrace.analyzer.store import query, statistic
 
-        return query.aggregate(self, by, [figures.parse(text) for text in aggs], t0=t0, t1=t1, **where)
+        return query.aggregate(self, by, [statistic.parse(text) for text in aggs], t0=t0, t1=t1, **where)
 
     def query(
         self,
@@ -184,17 +182,18 @@ class Events(Tables, ABC):
             **values: column=value as in `events`, beside the conditions.
 
         Returns:
-            The frame of tailrace.analyzer.store.query.aggregate, or of `rows` there: sizes in bytes, times in ns,
+            The frame of tailrace.analyzer.store.query.aggregate, or of `events` there: sizes in bytes, times in ns,
             rates per s, shares and ratios as fractions.
 
         Raises:
             QueryError: there is no such column, aggregate, value or file; the message has the nearest ones.
             UsageError: a condition that can't be understood; columns beside by or aggs.
         """
-        from tailrace.analyzer.store import asking
+        from tailrace.analyzer.store import question
 
-        found = asking.asked_where(self, where, since, until, values)
-        return asking.answer(self, by, aggs, columns, sort, limit, found)
+        bounds: dict[str, Any] = {"since": since, "until": until, "sort": sort, "limit": limit}
+        asked = question.Query.of(by, aggs, columns=columns, where=where, values=values, **bounds)
+        return question.frame(self, asked)
 
     def explain(
         self,
@@ -208,10 +207,10 @@ class Events(Tables, ABC):
         **values: Any,
     ) -> Reading:
         """Which blocks of the trace `query` with these arguments would read; reads none. Errors: those of `query`."""
-        from tailrace.analyzer.store import asking
+        from tailrace.analyzer.store import question
 
-        found = asking.asked_where(self, where, since, until, values)
-        return asking.reading(self, by, aggs, columns is None, found)
+        asked = question.Query.of(by, aggs, columns=columns, where=where, values=values, since=since, until=until)
+        return question.reading(self, asked)
 
     def _reading(
         self, columns: Sequence[str] | None, t0: int | None, t1: int | None, where: dict[str, Any]
@@ -234,13 +233,7 @@ class Events(Tables, ABC):
 
     def _check_values(self, name: str, table: str, wanted: list[str | int | conditions.Glob]) -> None:
         query = f"SELECT DISTINCT {name} FROM {table} WHERE {name} IS NOT NULL ORDER BY {name}"
-        known = [value for (value,) in self._catalogue.rows(query)]
-        for value in wanted:
-            if value not in known and not (isinstance(value, conditions.Glob) and any(value.fits(known))):
-                text = value.pattern if isinstance(value, conditions.Glob) else value
-                shown = ", ".join(map(repr, known[:20])) + (", ..." if len(known) > 20 else "")
-                near = nearest.hint(str(text), map(str, known))
-                raise QueryError(f"{self.path}: there is no {name} {text!r}{near}; there is {shown or 'none'}")
+        conditions.check_known(self.path, name, wanted, [value for (value,) in self._catalogue.rows(query)])
 
     def _with_files(self, predicates: conditions.Where) -> conditions.Where:
         """The predicates with the files that the values of `path` name, in place of these."""

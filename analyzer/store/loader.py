@@ -1,6 +1,10 @@
-"""Events of partitions, read on demand and filtered exactly: as frames, as sums of groups, as tuples.
+"""Events of partitions, read on demand and filtered exactly: as frames, as totals of groups, as rows.
 
     Where -> partitions.py -> tasks (engine.py), or dask.dataframe.from_map(read_partition)
+
+The native reader makes the groups and rows of a partition. Lines of totals are divided among ranges one by one
+(totals_ranges.py). Where a choice of files takes the times of calls (`Where.of_texts`), a frame of these tells which
+rows match.
 
 Invariants: every returned row matches; only the requested columns and those of the predicates are parsed. A block that
 differs from its header is left out and named (problems.py).
@@ -13,19 +17,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tailrace import _native
-from tailrace.analyzer.store import caller_columns, engine, group_keys, partitions, problems, schema
+from tailrace.analyzer.store import caller_columns, engine, group_keys, partitions, problems, schema, totals_ranges
 from tailrace.analyzer.store.catalogue import Catalogue
-from tailrace.analyzer.store.conditions import Where, ends
+from tailrace.analyzer.store.conditions import Ranges, Where, ends
 from tailrace.analyzer.store.group_keys import Key
 from tailrace.analyzer.store.joining import joined
 from tailrace.analyzer.store.mounts import Mount
-from tailrace.analyzer.store.partitions import Block, Counts, Partition
+from tailrace.analyzer.store.partitions import Block, Partition
 from tailrace.analyzer.util import named_files
 from tailrace.analyzer.util.lazy import lazy
-from tailrace.analyzer.util.types import SqlValue
 from tailrace.base.memory import Budget
 from tailrace.errors import TraceError
 
@@ -110,68 +113,83 @@ def read_batch(part: Partition, columns: Sequence[str] | None = None, *, reading
     return batch.select(wanted)
 
 
-Figures = tuple[int, int, int, int | None, int | None]
+Row = tuple[str | int | None, ...]
+"""A row, or the key of a group; null is None."""
+ColumnTotals = tuple[int, int, int, int | None, int | None]
 """Of a column in a group: sum, sum of the calls that begin in it, calls of the lines that have a value, least and
 greatest value."""
 Values = list[str] | tuple[bytes, bytes]
 """The different values of a column in a group; numbers as `_native.sum_files` gives them."""
-Group = tuple[tuple[str | int | None, ...], int, int, list[Figures], list[Values]]
-"""A key, its calls, the lines that stand for several calls, the figures of each column, the values of others."""
-Sums = Callable[[], "list[Group]"]
+Group = tuple[Row, int, int, list[ColumnTotals], list[Values]]
+"""A key, its calls, the lines that stand for several calls, the totals of each column, the values of others."""
+GroupTask = Callable[[], "list[Group]"]
 """Reads a partition and groups it: a task of engine.py."""
+RowTask = Callable[[], "list[Row]"]
+"""Reads a partition: a task of engine.py."""
 
 
 @dataclass(frozen=True)
-class Figured:
-    """What is wanted of groups: keys, columns that get figures, columns whose values are gathered."""
+class Grouping:
+    """What is wanted of groups: keys, columns that get totals, columns whose values are gathered."""
 
     keys: tuple[Key, ...]
     values: tuple[str, ...]
     gathered: tuple[str, ...] = ()
 
 
-def sums(
+def group_tasks(
     catalogue: Catalogue,
-    asked: Figured,
+    asked: Grouping,
     predicates: Where,
     mounts: Sequence[Mount],
     found: list[Block] | None = None,
-) -> list[Sums] | None:
-    """The groups of the matching events as tasks that give those of a partition each; None where that takes frames:
-    of files whose names don't tell (`Where.of_texts`), and where lines of totals are to be divided among ranges.
-    Imports no pandas. found: these blocks only. Raises QueryError on an unknown column."""
+) -> list[GroupTask]:
+    """The groups of the matching events as tasks that give those of a partition each. found: these blocks only. Raises
+    QueryError on an unknown column."""
     names = [*(key.column for key in asked.keys), *asked.values, *asked.gathered]
     for name in names:
         schema.column(name)
-    if not predicates.of_texts:
-        return None
-    chosen = partitions.blocks(catalogue, predicates) if found is None else found
-    if any(key.of_each for key in asked.keys) and partitions.has_totals(catalogue, chosen):
-        return None
     reading = Reading(tuple(dict.fromkeys([*names, *predicates.columns()])), predicates, tuple(mounts))
-    keys = [*((caller_columns.recorded(key.column), key.kind, key.width, key.origin) for key in asked.keys)]
-    keys += [(caller_columns.recorded(name), group_keys.COLUMN, 0, 0) for name in predicates.texts()]
-    one = partial(_sum_partition, asked=asked, keys=keys, reading=reading)
-    return [partial(one, part) for part in partitions.cut(catalogue, chosen)]
+    chosen = partitions.blocks(catalogue, predicates) if found is None else found
+    return [partial(_groups_of, part, asked=asked, reading=reading) for part in partitions.cut(catalogue, chosen)]
 
 
-def _sum_partition(
-    part: Partition,
-    asked: Figured,
-    keys: list[tuple[str, str, int, int]],
-    reading: Reading,
-) -> list[Group]:
-    """The groups of a partition. The last of `keys` are those of the conditions on text, which are tested once a group.
-    Damage is met as in `read_partition`."""
+def _groups_of(part: Partition, asked: Grouping, reading: Reading) -> list[Group]:
+    keep = _kept(part, reading)
+    groups = _native_groups(part, asked, reading, keep)
+    if not (any(key.of_each for key in asked.keys) and any(totals for _, _, totals, *_ in groups)):
+        return groups
+    names = dict.fromkeys([*(name for key in asked.keys for name in key.columns), *asked.values, *asked.gathered])
+    lines = _native_rows(part, [*names, "lines"], reading, keep, totals_ranges.SEVERAL)
+    divided = totals_ranges.groups_of(lines, [*names, "lines"], asked.keys, asked.values, asked.gathered)
+    return [*_native_groups(part, asked, reading, keep, totals_ranges.SINGLE), *divided]
 
+
+def _kept(part: Partition, reading: Reading) -> bytes | None:
+    """Which rows match, a byte each, where that takes the times of calls on files; else None."""
     wanted = reading.predicates
-    numbers = wanted.ranges()
+    if wanted.of_texts:
+        return None
+    frame = read_partition(part, wanted.columns(), reading=replace(reading, predicates=Where(), ends=True))
+    return wanted.keeps(frame).tobytes()
+
+
+def _native_groups(
+    part: Partition, asked: Grouping, reading: Reading, keep: bytes | None, *numbers: Ranges
+) -> list[Group]:
+    """The groups of a partition by the native reader: the last keys are the columns of conditions on text, which are
+    tested once a group. keep: the rows that match; numbers: further conditions. Damage is met as in
+    `read_partition`."""
+    wanted = reading.predicates if keep is None else Where()
+    keys = [*((caller_columns.recorded(key.column), key.kind, key.width, key.origin) for key in asked.keys)]
+    keys += [(caller_columns.recorded(name), group_keys.COLUMN, 0, 0) for name in wanted.texts()]
 
     def read(places: _Places) -> tuple[list[Group], int]:
         if not places:
             return [], 0
         gathered = [caller_columns.recorded(name) for name in asked.gathered]
-        return _native.sum_files(places, keys, asked.values, gathered, numbers, wanted.t0, reading.mounts)
+        ranges = [*wanted.ranges(), *numbers]
+        return _native.sum_files(places, keys, asked.values, gathered, ranges, wanted.t0, reading.mounts, keep)
 
     (groups, rows), promised = _attempted(part, len(reading.columns) + 1, reading, read)
     _check_number(part, rows, promised)
@@ -180,44 +198,50 @@ def _sum_partition(
     if schema.CALLER.name in (*names, *asked.gathered):
         groups = caller_columns.of_groups(groups, names, asked.gathered, _opens(part))
     return [
-        (key[:own], calls, totals, figures, values)
-        for key, calls, totals, figures, values in groups
+        (key[:own], calls, totals, columns, values)
+        for key, calls, totals, columns, values in groups
         if wanted.fits(key[own:])
     ]
 
 
-def tuples(
-    catalogue: Catalogue, columns: Sequence[str], predicates: Where, mounts: Sequence[Mount], most: int
-) -> list[tuple[SqlValue, ...]] | None:
-    """The matching events as tuples, in the order of `read`; None where more than `most` may match, or the choice is of
-    files whose names don't tell. Imports no pandas. Raises QueryError on an unknown column."""
+def row_tasks(
+    catalogue: Catalogue, columns: Sequence[str], predicates: Where, mounts: Sequence[Mount]
+) -> list[RowTask]:
+    """The matching events as tasks that give the rows of a partition each, in the order of `read`. Raises QueryError on
+    an unknown column."""
     for name in columns:
         schema.column(name)
-    chosen = partitions.blocks(catalogue, predicates)
-    if not predicates.of_texts or sum(events for *_, events in chosen) > most:
-        return None
+    # Rows of Python are larger than columns; a cluster gets few tasks.
+    largest = None if engine.uses_dask() else min(JOINED_RAW_BYTES, partitions.PARTITION_RAW_BYTES)
+    cut = partitions.cut(catalogue, partitions.blocks(catalogue, predicates), largest)
     reading = Reading((*columns, *predicates.columns()), predicates, tuple(mounts))
-    one = partial(_read_tuples, columns=tuple(columns), reading=reading)
-    found = engine.compute([partial(one, part) for part in partitions.cut(catalogue, chosen)])
-    return [row for rows in found for row in rows]
+    return [partial(_rows_of, part, columns=tuple(columns), reading=reading) for part in cut]
 
 
-def _read_tuples(part: Partition, columns: tuple[str, ...], reading: Reading) -> list[tuple[SqlValue, ...]]:
-    wanted = reading.predicates
+def _rows_of(part: Partition, columns: tuple[str, ...], reading: Reading) -> list[Row]:
+    return _native_rows(part, columns, reading, _kept(part, reading))
+
+
+def _native_rows(
+    part: Partition, columns: Sequence[str], reading: Reading, keep: bytes | None, *numbers: Ranges
+) -> list[Row]:
+    """The rows of a partition. Arguments and damage as for `_native_groups`."""
+    wanted = reading.predicates if keep is None else Where()
     names = [*columns, *wanted.texts()]
 
-    def read(places: _Places) -> tuple[list[tuple[SqlValue, ...]], int]:
+    def read(places: _Places) -> tuple[list[Row], int]:
         if not places:
             return [], 0
-        found = _native.rows_of(
-            places, [*map(caller_columns.recorded, names)], wanted.ranges(), wanted.t0, reading.mounts
-        )
-        return cast("tuple[list[tuple[SqlValue, ...]], int]", found)
+        recorded = [*map(caller_columns.recorded, names)]
+        ranges = [*wanted.ranges(), *numbers]
+        return _native.rows_of(places, recorded, ranges, wanted.t0, reading.mounts, keep)
 
     (rows, count), promised = _attempted(part, len(names), reading, read)
     _check_number(part, count, promised)
     if schema.CALLER.name in names:
         rows = caller_columns.of_rows(names, rows, _opens(part))
+    if len(names) == len(columns):
+        return rows
     return [row[: len(columns)] for row in rows if wanted.fits(row[len(columns) :])]
 
 
@@ -329,35 +353,6 @@ class EventSource(Protocol):
 
     def parts(self, columns: Sequence[str] | None = None, **where: Any) -> Sequence[Part]:
         """Events as tasks that read a partition each; see `Run.parts`."""
-
-
-class CountedSource(EventSource, Protocol):
-    """A source of events whose block headers can be counted: `Run`."""
-
-    @property
-    def t0_ns(self) -> int | None:
-        """The time of the first event, ns since the epoch."""
-
-    @property
-    def t1_ns(self) -> int | None:
-        """When the last event ended."""
-
-    def counts(self, by: Sequence[str] = (), **where: Any) -> Counts:
-        """The number of events by columns, from headers; see `Run.counts`."""
-
-    def sums(
-        self,
-        keys: Sequence[Key],
-        values: Sequence[str],
-        gathered: Sequence[str] = (),
-        *,
-        blocks: list[Block] | None = None,
-        **where: Any,
-    ) -> list[Sums] | None:
-        """Figures of columns by groups of events; see `Run.sums`."""
-
-    def tuples(self, columns: Sequence[str], most: int, **where: Any) -> list[tuple[SqlValue, ...]] | None:
-        """Few events without pandas; see `Run.tuples`."""
 
 
 # ---- figures of contexts ----

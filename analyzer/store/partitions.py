@@ -98,12 +98,6 @@ def stack_blocks(catalogue: Catalogue) -> list[Block]:
     )
 
 
-def has_totals(catalogue: Catalogue, found: list[Block]) -> bool:
-    """Whether a block has lines that stand for several calls."""
-    rows = catalogue.rows("SELECT f.file, b.offset FROM blocks b JOIN files f ON f.id = b.file_id WHERE b.totals > 0")
-    return not {(file, offset) for file, offset, *_ in found}.isdisjoint(rows)
-
-
 BLOCK_COLUMNS = (*schema.TAGS, *PROCESS)
 """The columns that block headers have, besides the free tags."""
 

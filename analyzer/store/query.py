@@ -1,477 +1,381 @@
-"""Totals of events grouped by columns and ranges (group_keys.py), in one pass over the partitions that can match; and
-the events themselves.
+"""Totals of events grouped by columns and ranges (group_keys.py), and the events themselves, in one pass over the
+blocks that can match. question.py asks; runstore/store_query.py answers the same over a store.
 
-    counted:   block headers -> counts by what a whole block shares (stage, task, host, ...): no event is read
-    summed:    events folded by the native reader, without pandas (sums.py), where no figure needs each event
-    aggregate: partition -> partial table (one row per group) -> one table
-    rows:      partition -> its matching rows -> the caller, before the next partition is read
+    totals_from_headers: block headers -> counts by what a whole block shares (stage, task, host, ...): no event is read
+    totals_from_events:  partition -> its groups (loader.group_tasks) -> one group a key -> rows
+    events:              partition -> its matching rows -> the caller, before the next partition is read
 
-Invariants: results are exact and do not depend on the partitioning. Sums, counts, minima and maxima are folded
-partition by partition. `nunique` and percentiles need the values, so only these columns are gathered, and only of
-matching rows. Aggregates ignore nulls, as in pandas; only `count` counts events.
+Invariants: results are exact and do not depend on the partitioning. Statistics ignore nulls; only `count` counts
+events. No row is made by pandas, whose import takes longer than most answers, but where loader.py says so.
 
 A line of totals stands for several events (`lines`): `count` counts these, and a mean divides by them. Its `size`,
-`count`, `dur` and `calls` are sums, so other aggregates of `schema.EACH` need lines of full detail (`attrs["totals"]`).
+`count`, `dur` and `calls` are sums, so other statistics of `schema.EACH` need lines of full detail (`Totals.each`).
 
 A sum counts a byte once. The calls of HDF5 and MPI-IO (`schema.UPPER_LAYERS`) are recorded again as the system calls
-below them, so a sum or mean of `figures.LAYERED` is of the system calls, and of one layer where only its calls were
+below them, so a sum or mean of `statistic.LAYERED` is of the system calls, and of one layer where only its calls were
 asked for (by category, name, object). `--by cat` or `--by name` keeps the layers apart; a sum over several is refused.
 
 A copy from file to file by one call (copy_file_range, sendfile, FICLONE) is two rows: what it read of the one file, and
-what it wrote to the other. The second one is no event (`lines` is 0), and no figure has its `schema.OF_CALL`: so a sum
-over all rows has the call once, with the bytes that it read and those that it wrote.
+what it wrote to the other. The second one is no event (`lines` is 0), and no statistic has its `schema.OF_CALL`: so a
+sum over all rows has the call once, with the bytes that it read and those that it wrote.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from tailrace.analyzer.store import engine, figures, group_keys, schema, sums
-from tailrace.analyzer.store.figures import COUNT, Aggregate
-from tailrace.analyzer.store.loader import CountedSource, EventSource, Part
-from tailrace.analyzer.util import grouping, nearest
+from tailrace import _native
+from tailrace.analyzer.store import engine, group_keys, schema, statistic
+from tailrace.analyzer.store.group_keys import Key
+from tailrace.analyzer.store.loader import ColumnTotals, Group, RowTask, Values
+from tailrace.analyzer.store.statistic import COUNT, Statistic
+from tailrace.analyzer.util import nearest
 from tailrace.analyzer.util.lazy import lazy
-from tailrace.analyzer.util.types import Array, Ints, SqlValue
+from tailrace.analyzer.util.types import SqlValue
 from tailrace.errors import QueryError
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
-    from pandas.api.extensions import ExtensionArray
+
+    from tailrace.analyzer.store.events import Events
 else:
-    np = lazy("numpy")
     pd = lazy("pandas")
 
-summed = sums.summed
-keys_of = group_keys.keys_of
-_LAYER = sums.LAYER
-FEW = 20_000
-"""Events that are made into rows of Python sooner than pandas is imported."""
+Row = tuple[Any, ...]
+_MOST = 2**63 - 1
+LAYER = Key("_layer", group_keys.COLUMN, "cat")
+"""The layer of an event."""
 
 
-def unit(label: str, keys: Sequence[group_keys.Key], asked: Sequence[Aggregate]) -> str:
-    """The unit of a column of a result, "" where it has none."""
-    units = [key.unit for key in keys if key.label == label] + [a.unit for a in asked if a.label == label]
-    return units[0] if units else ""
+# ---- totals ----
 
 
-def aggregate(run: CountedSource, by: Sequence[str], aggregates: Sequence[Aggregate], **where: Any) -> pd.DataFrame:
-    """One row per group of matching events, sorted by `by` (null text first, null numbers last): the keys `by`, then
-    `Aggregate.label` of each aggregate.
+@dataclass
+class _Column:
+    """Totals of a column in a group: its sum, in which ranges of time share a call; the sum of the calls that begin in
+    the group, and their number; least and greatest value."""
+
+    sum: int = 0
+    whole: int = 0
+    known: int = 0
+    least: int | None = None
+    most: int | None = None
+
+    def add(self, found: ColumnTotals) -> None:
+        total, whole, known, least, most = found
+        self.sum += total
+        self.whole += whole
+        self.known += known
+        if least is not None and most is not None:
+            self.least = least if self.least is None else min(self.least, least)
+            self.most = most if self.most is None else max(self.most, most)
+
+
+@dataclass
+class GroupTotals:
+    """A group: its calls, its lines that stand for several calls, totals by column, values of other columns."""
+
+    calls: int = 0
+    totals: int = 0
+    of: dict[str, _Column] = field(default_factory=dict)
+    values: dict[str, list[Values]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The rows of an answer, sorted by their keys.
+
+    Attributes:
+        rows: the keys and the statistics of each group.
+        some: whether a row is of events, or of ends of copies.
+        each: lines of totals in statistics that need a value for each call.
+        shared: lines of totals that were spread over ranges of time.
+        left_out: layers whose calls are not in a sum, since they are recorded again below.
+    """
+
+    rows: list[Row]
+    some: bool
+    each: int = 0
+    shared: int = 0
+    left_out: tuple[str, ...] = ()
+
+
+def totals(run: Events, by: Sequence[str], statistics: Sequence[Statistic], /, **where: Any) -> Totals:
+    """One row a group of matching events, sorted by `by` (null text first, null numbers last): the keys, then the
+    statistics.
 
     Args:
         run: the run.
         by: what to group by (group_keys.parse); nulls form a group. Empty for one row in all. A range is named by its
             least value, a range of time by when it begins, in s from the run's first event. Sums of time ranges share
             the calls that cover several.
-        aggregates: the figures.
+        statistics: the figures of a group.
         **where: as in `Run.events`.
-
-    Returns:
-        `attrs["totals"]`: how many lines of totals are in figures that need a value for each call; `attrs["shared"]`:
-        how many were spread over ranges of time. `attrs["left_out"]`:
-        the layers whose events are not in a sum, since they are recorded again below.
-        Text columns of `by` as objects (None: null); counts and sums Int64, means and percentiles Float64. The number
-        of events is called `events` where `by` has the column `count`.
 
     Raises:
         QueryError: a column, stage, task or job isn't there; a sum over several layers was asked for. TraceError: a
         block is damaged.
     """
-    keys = keys_of(run, by)
-    rows = counted(run, by, aggregates, **where)
+    rows = totals_from_headers(run, by, statistics, **where)
     if rows is not None:
-        return _of_rows(rows, keys, aggregates)
-    found = summed(run, by, aggregates, **where)
-    if found is not None:
-        table = _of_rows(found.rows, keys, aggregates)
-        table.attrs.update(totals=found.totals, shared=0, left_out=list(found.left_out))
-        return table
-    if not sums.needs_layer(by, aggregates):
-        return _aggregate(run, keys, aggregates, where)
-    table = _aggregate(run, [*keys, _LAYER], aggregates, where)
-    if table.empty:
-        return _aggregate(run, keys, aggregates, where)
-    layers = sorted(table[_LAYER.label].fillna("").unique())
-    left_out = sums.others(layers, where)
-    picked = table[table[_LAYER.label].fillna("") == layers[0]].drop(columns=_LAYER.label).reset_index(drop=True)
-    for a in aggregates:
-        if a.how == "share":  # the layers left out were in the whole
-            picked[a.label] = picked[a.label] / picked[a.label].sum()
-    picked.attrs.update(table.attrs, left_out=list(left_out))
-    return picked
+        return Totals(rows, any(row[-1] for row in rows))
+    return totals_from_events(run, by, statistics, **where)
 
 
-def counted(
-    run: CountedSource, by: Sequence[str], aggregates: Sequence[Aggregate], **where: Any
-) -> list[tuple[SqlValue, ...]] | None:
-    """The rows of `aggregate`, where block headers suffice for all of them; else None. Imports no pandas."""
-    if any(a != COUNT for a in aggregates) or any(":" in name for name in by):
+def totals_from_headers(
+    run: Events, by: Sequence[str], statistics: Sequence[Statistic], /, **where: Any
+) -> list[Row] | None:
+    """The rows of `totals`, where block headers suffice for all of them; else None."""
+    if any(one != COUNT for one in statistics) or any(":" in name for name in by):
         return None
     found = run.counts(by, **where)
     if found.rest:
         return None
-    rows = sorted(found.groups.items(), key=lambda row: [_rank(value) for value in row[0]])
+    rows = sorted(found.groups.items(), key=lambda row: [(0, "") if value is None else (1, value) for value in row[0]])
     if not by and not rows:
         rows = [((), 0)]
-    return [(*key, *(number for _ in aggregates)) for key, number in rows]
+    return [(*key, *(number for _ in statistics)) for key, number in rows]
 
 
-def sorted_rows(rows: list[tuple[Any, ...]], names: Sequence[str], sort: str | None) -> list[tuple[Any, ...]]:
-    """`ordered` for the rows of `counted` and `summed`. Raises QueryError when there is no such column."""
-    if sort is None:
-        return rows
-    up, name = _direction(sort, names)
-    at = names.index(name)
-    some = [row for row in rows if row[at] is not None]
-    # sorted() keeps equal rows in their order also in reverse, as pandas' stable sort does.
-    return sorted(some, key=itemgetter(at), reverse=not up) + [row for row in rows if row[at] is None]
+def totals_from_events(run: Events, by: Sequence[str], statistics: Sequence[Statistic], /, **where: Any) -> Totals:
+    """The answer of `totals` by reading blocks; those that headers can count are not read."""
+    keys = group_keys.keys_of(by, run.t0_ns, run.t1_ns)
+    values = list(dict.fromkeys(name for one in statistics for name in one.summed()))
+    gathered = list(dict.fromkeys(one.column for one in statistics if one.is_gathered and one.column is not None))
+    of_layers = needs_layer(by, statistics)
+    plain = all(key.kind == group_keys.COLUMN for key in keys) and all(one == COUNT for one in statistics)
+    known = run.counts(by, **where) if plain else None
+    asked = [*keys, LAYER] if of_layers else keys
+    tasks = run.group_tasks(asked, values, gathered, blocks=None if known is None else known.rest, **where)
+    groups: dict[Row, GroupTotals] = {}
+    for key, calls in known.groups.items() if known is not None else ():
+        groups.setdefault(key, GroupTotals()).calls += calls
+    for part in engine.stream(tasks, ahead=len(tasks)):
+        _fold(groups, part, values, gathered, of_layers)
+    left_out: tuple[str, ...] = ()
+    if of_layers and groups:
+        layers = sorted({str(key[-1] or "") for key in groups})
+        left_out = others(layers, where)
+        groups = {key[:-1]: found for key, found in groups.items() if (key[-1] or "") == layers[0]}
+    lines = sum(found.totals for found in groups.values())
+    needs_each = any(one.needs_each for one in statistics) or any(key.ranges_each for key in keys)
+    shares = any(key.kind == group_keys.TIMES for key in keys)
+    if not by and not groups:
+        row = tuple(0 if one.how in statistic.ZERO else None for one in statistics)
+        return Totals([row], False)
+    texts = [key.is_text for key in keys]
+    ordered = sorted(groups.items(), key=lambda row: [_place(*one) for one in zip(row[0], texts, strict=True)])
+    rows = _rows(ordered, keys, statistics)
+    return Totals(rows, bool(groups), lines if needs_each else 0, lines if shares else 0, left_out)
 
 
-def _of_rows(
-    rows: Sequence[tuple[Any, ...]], keys: Sequence[group_keys.Key], aggregates: Sequence[Aggregate]
-) -> pd.DataFrame:
-    """The rows of `counted` and `summed` as the frame of `aggregate`."""
-    names = labels([key.label for key in keys], aggregates)
+def aggregate(run: Events, by: Sequence[str], statistics: Sequence[Statistic], /, **where: Any) -> pd.DataFrame:
+    """`totals` as a frame: keys of text as objects (None: null); counts and sums Int64, means and percentiles Float64.
+    `attrs` has `each`, `shared` and `left_out` of `Totals`."""
+    keys = group_keys.keys_of(by, run.t0_ns, run.t1_ns)
+    found = totals(run, by, statistics, **where)
+    names = labels([key.label for key in keys], statistics)
+    kinds = [key.dtype for key in keys] + [one.dtype for one in statistics]
+    table = framed(names, kinds, found.rows)
+    table.attrs.update(each=found.each, shared=found.shared, left_out=list(found.left_out))
+    return table
+
+
+def framed(names: Sequence[str], kinds: Sequence[str], rows: Sequence[Row]) -> pd.DataFrame:
+    """Rows as a frame with columns of these dtypes."""
     columns = zip(*rows, strict=True) if rows else [()] * len(names)
-    kinds = [object if key.is_text else "Float64" if key.kind == group_keys.TIMES else "Int64" for key in keys]
-    kinds += ["Float64" if a.is_fraction else "Int64" for a in aggregates]
     made = {name: pd.Series(list(values), dtype=kind) for name, values, kind in zip(names, columns, kinds, strict=True)}
     return pd.DataFrame(made)
 
 
-def _rank(value: SqlValue) -> tuple[int, SqlValue]:
-    """The place of a key among others of its column: null text first, as after `_key`."""
-    return (0, "") if value is None else (1, value)
+def labels(by: Sequence[str], statistics: Sequence[Statistic]) -> list[str]:
+    """The names of the columns of `totals`."""
+    return [*by, *("events" if one.label in by else one.label for one in statistics)]
 
 
-def labels(by: Sequence[str], aggregates: Sequence[Aggregate]) -> list[str]:
-    """The names of the columns of `aggregate`."""
-    return [*by, *("events" if a.label in by else a.label for a in aggregates)]
+def needs_layer(by: Sequence[str], statistics: Sequence[Statistic]) -> bool:
+    """Whether a sum might have a byte twice, so that layers have to be told apart."""
+    doubled = any(one.is_sum and {one.column, one.per} & statistic.LAYERED for one in statistics)
+    return doubled and not {"cat", "name"} & set(by)
 
 
-def _aggregate(
-    run: CountedSource, keys: Sequence[group_keys.Key], aggregates: Sequence[Aggregate], where: dict[str, Any]
-) -> pd.DataFrame:
-    """`aggregate` over all matching events; `keys` may have `_LAYER`, the layer of an event, null for system calls."""
-    values = [name for a in aggregates for name in (a.column, *(name for _, name in a.pieces())) if name is not None]
-    columns = list(dict.fromkeys([*(name for key in keys for name in key.columns), *values, "lines"]))
-    by = [key.slot for key in keys]
-    plain = all(key.kind == group_keys.COLUMN for key in keys)
-    known = run.counts(by, **where) if plain and all(a == COUNT for a in aggregates) else None
-    parts = run.parts(columns=columns, blocks=None if known is None else known.rest, ends=True, **where)
-    found = engine.compute([partial(_partial, part, tuple(keys), tuple(aggregates)) for part in parts])
-    folded = [pd.DataFrame() if known is None else _keyed(known.groups, by), *(part for part, _, _ in found)]
-    gathered = [values for _, values, _ in found]
-    table = _fold(pd.concat(folded, ignore_index=True), by)
-    for a in aggregates:
-        if a.how in figures.GATHERED:
-            rows = pd.concat([part[a] for part in gathered] or [pd.DataFrame()], ignore_index=True)
-            table[a.label] = _finish_gathered(table, rows, by, a)
-    finished = _finished(table, keys, aggregates)
-    needs_each = any(a.column in schema.EACH and a.how not in ("count", *figures.SUMMING) for a in aggregates)
-    ranges_each = any(key.kind in (group_keys.POWERS, group_keys.WIDTHS) and key.column in schema.EACH for key in keys)
-    finished.attrs["totals"] = sum(totals for _, _, totals in found) if needs_each or ranges_each else 0
-    timed = any(key.kind == group_keys.TIMES for key in keys)
-    finished.attrs["shared"] = sum(totals for _, _, totals in found) if timed else 0
-    return finished
+def others(layers: Sequence[str], where: dict[str, Any]) -> tuple[str, ...]:
+    """The layers that are left out of a sum, of those that it is over ("": system calls).
+
+    Raises QueryError where several were asked for.
+    """
+    if len(layers) > 1 and {"cat", "name"} & where.keys():
+        shown = ", ".join(layer or "system calls" for layer in layers)
+        raise QueryError(
+            f"the bytes and times of {shown} can't be added, since a layer's calls are recorded again below it; add"
+            " cat to --by, or ask for one layer, as in --where cat=POSIX"
+        )
+    # By an upper layer's own columns (object) only its calls are found.
+    return tuple(layers[1:])
 
 
-def rows(
-    run: EventSource, columns: Sequence[str], sort: str | None = None, limit: int | None = None, **where: Any
-) -> Iterator[pd.DataFrame]:
-    """The matching events in pieces: memory holds one partition per processor, and no partition is read after `limit`
-    is reached. Only sorting without a limit holds all rows at once.
+def _fold(
+    groups: dict[Row, GroupTotals],
+    part: Iterable[Group],
+    values: Sequence[str],
+    gathered: Sequence[str],
+    of_layers: bool,
+) -> None:
+    for key, calls, lines, found, listed in part:
+        if of_layers:
+            key = (*key[:-1], key[-1] if key[-1] in schema.UPPER_LAYERS else None)
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = GroupTotals()
+        group.calls += calls
+        group.totals += lines
+        for name, of_column in zip(values, found, strict=True):
+            group.of.setdefault(name, _Column()).add(of_column)
+        for name, of_values in zip(gathered, listed, strict=True):
+            group.values.setdefault(name, []).append(of_values)
+
+
+def _place(value: SqlValue, is_text: bool) -> tuple[int, SqlValue]:
+    """The place of a key among others of its column: null text first, null numbers last."""
+    if value is None:
+        return (0, "") if is_text else (1, 0)
+    return (1, value) if is_text else (0, value)
+
+
+def _rows(groups: list[tuple[Row, GroupTotals]], keys: Sequence[Key], statistics: Sequence[Statistic]) -> list[Row]:
+    wholes = {
+        one: sum(found.calls if one.column is None else found.of[one.column].sum for _, found in groups)
+        for one in statistics
+        if one.how == "share"
+    }
+    width = next((key.width for key in keys if key.kind == group_keys.TIMES), None)
+    return [
+        (
+            *(_shown(value, one) for value, one in zip(key, keys, strict=True)),
+            *(_figure(found, one, wholes.get(one, 0), width) for one in statistics),
+        )
+        for key, found in groups
+    ]
+
+
+def _shown(value: SqlValue, key: Key) -> SqlValue:
+    """A key in the result: a range of time by when it begins, in s."""
+    return float(value) * key.width / 1e9 if key.kind == group_keys.TIMES and isinstance(value, int) else value
+
+
+def _figure(group: GroupTotals, one: Statistic, whole: int, width_ns: int | None) -> int | float | None:
+    """whole: what a share is of; width_ns: of the ranges of time that the groups are in, if they are."""
+    if one.how == "count":
+        return _held(group.calls)
+    if one.column is None:  # the share of events
+        return _divided(group.calls, whole)
+    if one.is_gathered:
+        return _gathered(group.values.get(one.column, []), one.how)
+    of = group.of[one.column]
+    if one.how == "sum":
+        return _held(of.sum)
+    if one.how == "min":
+        return of.least
+    if one.how == "max":
+        return of.most
+    if one.how == "mean":
+        return _divided(of.whole, of.known)
+    if one.how == "share":
+        return _divided(of.sum, whole)
+    if one.how == "rate":
+        return _divided(of.sum, (group.of["dur"].sum if width_ns is None else width_ns) / 1e9)
+    assert one.per is not None
+    return _divided(of.sum, group.of[one.per].sum)
+
+
+def _gathered(lists: Sequence[Values], how: str) -> int | float | None:
+    numbers = [values for values in lists if isinstance(values, tuple)]
+    if how != "nunique":
+        return _native.quantile(numbers, statistic.QUANTILES[how])
+    texts = {text for values in lists if isinstance(values, list) for text in values}
+    return len(texts) + _native.distinct([values for values, _ in numbers])
+
+
+def _held(number: int) -> int:
+    """In the range of its column, which only sums of a damaged trace exceed."""
+    return max(-_MOST - 1, min(number, _MOST))
+
+
+def _divided(above: int, below: float) -> float | None:
+    """Null where there is nothing to divide by."""
+    return float(above) / float(below) if below > 0 else None
+
+
+# ---- events, and the order of rows ----
+
+
+def events(
+    run: Events, columns: Sequence[str], /, sort: str | None = None, limit: int | None = None, **where: Any
+) -> Iterator[Row]:
+    """The matching events: memory holds some partitions per processor, and no partition is read after `limit` is
+    reached. Only sorting without a limit holds all rows at once.
 
     Args:
         run: the run.
         columns: columns of the result.
-        sort: one of `columns`, to sort by, as in `ordered`; equal ones come by the other columns. Unsorted rows of one
-            trace file keep its order.
+        sort: one of `columns`, to sort by, as in `sorted_rows`; equal ones come by all columns: which event comes
+            first, and is within the limit, must not depend on the trace files' names. Unsorted rows of one trace file
+            keep its order.
         limit: the largest number of rows in all.
         **where: as in `Run.events`.
-
-    Yields:
-        One or more frames with `columns`, text as objects (None: null). The index has no meaning.
 
     Raises:
         QueryError: a column, stage, task or job isn't there. TraceError: a block is damaged.
     """
     if sort is not None:
-        ordered(pd.DataFrame(columns=list(columns)), sort)
-    pieces = _pieces(run, columns, sort, limit, where)
+        direction(sort, columns)
+    tasks = run.row_tasks(columns, **where)
+    parts = engine.stream([partial(_first, task, columns, sort, limit) for task in tasks])
     if sort is None:
-        yield from _first(pieces, limit)
+        yield from islice((row for part in parts for row in part), limit)
         return
-    best = next(pieces)
-    if limit is None:
-        yield _first_events(pd.concat([best, *pieces], ignore_index=True), sort)
-        return
-    for piece in pieces:
-        best = _first_events(pd.concat([best, piece], ignore_index=True), sort, limit)
-    yield best
+    best: list[Row] = []
+    for part in parts:
+        best += part
+        if limit is not None:
+            best = _sorted(best, columns, sort)[:limit]
+    yield from best if limit is not None else _sorted(best, columns, sort)
 
 
-def few(
-    run: CountedSource, columns: Sequence[str], sort: str | None = None, limit: int | None = None, **where: Any
-) -> list[tuple[SqlValue, ...]] | None:
-    """The rows of `rows` as tuples (None: null), where they are of few events; else None. Imports no pandas."""
-    found = run.tuples(columns, FEW, **where)
-    if found is not None and sort is not None:
-        found.sort(key=lambda row: [(value is None, value) for value in row])
-    return None if found is None else sorted_rows(found, columns, sort)[:limit]
+def _first(task: RowTask, columns: Sequence[str], sort: str | None, limit: int | None) -> list[Row]:
+    """The rows of a partition, at most `limit`."""
+    rows = task()
+    if limit is None or len(rows) <= limit:
+        return rows
+    return (rows if sort is None else _sorted(rows, columns, sort))[:limit]
 
 
-def _pieces(
-    run: EventSource, columns: Sequence[str], sort: str | None, limit: int | None, where: dict[str, Any]
-) -> Iterator[pd.DataFrame]:
-    """The matching rows of each partition, one partition per processor at a time, at most `limit` rows of each."""
-    parts = run.parts(columns=columns, ends=True, **where) or [partial(schema.empty_frame, columns)]
-    yield from engine.stream([partial(_piece, part, sort, limit) for part in parts])
+def _sorted(rows: list[Row], columns: Sequence[str], sort: str) -> list[Row]:
+    rows = sorted(rows, key=lambda row: [(value is None, value) for value in row])
+    return sorted_rows(rows, columns, sort)
 
 
-def _piece(part: Part, sort: str | None, limit: int | None) -> pd.DataFrame:
-    frame = part()
-    table = frame.assign(**{str(name): _plain(frame[name]) for name in frame})
-    return _first_events(table, sort, limit)
-
-
-def _first_events(table: pd.DataFrame, sort: str | None, limit: int | None = None) -> pd.DataFrame:
-    """The first rows of `ordered`, equal ones by their other columns: which event comes first, and is within the limit,
-    must not depend on the trace files' names."""
+def sorted_rows(rows: list[Row], names: Sequence[str], sort: str | None) -> list[Row]:
+    """The rows by their column `sort`, largest first; by "-COLUMN" smallest first. The sort is stable, nulls are last.
+    Raises QueryError when there is no such column."""
     if sort is None:
-        return table if limit is None else table.head(limit)
-    table = ordered(table, sort)
-    code = pd.factorize(table[_direction(sort, list(table.columns))[1]], use_na_sentinel=False)[0]
-    first = grouping.first_of_run(code)
-    if limit is not None and limit < len(table):
-        beyond = np.flatnonzero(first[limit:])
-        end = limit + int(beyond[0]) if len(beyond) else len(table)
-        table, first = table.head(end), first[:end]
-    equal = ~first
-    equal[:-1] |= ~first[1:]
-    at = np.flatnonzero(equal)
-    if len(at):
-        some = table.iloc[at].assign(**{_RUN: np.cumsum(first)[at]}).sort_values([_RUN, *table.columns])
-        places = np.arange(len(table))
-        places[at] = some.index.to_numpy()
-        table = table.iloc[places].reset_index(drop=True)
-    return table if limit is None else table.head(limit)
+        return rows
+    up, name = direction(sort, names)
+    at = list(names).index(name)
+    some = [row for row in rows if row[at] is not None]
+    # sorted() keeps equal rows in their order also in reverse.
+    return sorted(some, key=itemgetter(at), reverse=not up) + [row for row in rows if row[at] is None]
 
 
-_RUN = "run of equal values"
-"""No column has this name."""
-
-
-def _first(pieces: Iterator[pd.DataFrame], limit: int | None) -> Iterator[pd.DataFrame]:
-    left = limit
-    for piece in pieces:
-        yield piece if left is None else piece.head(left)
-        if left is not None:
-            left -= len(piece)
-            if left <= 0:
-                return
-
-
-def ordered(table: pd.DataFrame, sort: str | None) -> pd.DataFrame:
-    """`table` by its column `sort`, largest first; by "-COLUMN" smallest first. The sort is stable, nulls
-    are last. Raises QueryError when it has no such column."""
-    if sort is None:
-        return table
-    up, name = _direction(sort, list(table.columns))
-    return table.sort_values(name, ascending=up, kind="stable", ignore_index=True)
-
-
-def _direction(sort: str, names: Sequence[str]) -> tuple[bool, str]:
+def direction(sort: str, names: Sequence[str]) -> tuple[bool, str]:
+    """Whether the smallest come first, and the column to sort by. Raises QueryError when there is no such column."""
     up, name = sort.startswith("-"), sort.removeprefix("-").replace(":", "_")
     if name not in names:
         near = nearest.hint(name, names)
         raise QueryError(f"the result has no column {name!r} to sort by{near}; it has {', '.join(names)}")
     return up, name
-
-
-_Gathered = dict[Aggregate, "pd.DataFrame"]
-
-
-def _partial(
-    part: Part, keys: tuple[group_keys.Key, ...], aggregates: tuple[Aggregate, ...]
-) -> tuple[pd.DataFrame, _Gathered, int]:
-    """The folded figures of one partition, the values of the gathered columns, and the number of lines of totals."""
-    frame = part()
-    if not len(frame):
-        return pd.DataFrame(), {a: pd.DataFrame() for a in aggregates}, 0
-    if _LAYER in keys:
-        frame[_LAYER.slot] = _layers(frame["cat"])
-    totals = int((frame["lines"].to_numpy() > 1).sum())
-    ends = frame["lines"].to_numpy() == 0
-    if ends.any():
-        frame[_END] = ends
-    shared = list(dict.fromkeys(name for a in aggregates for piece, name in a.pieces() if piece == figures.SUM))
-    found = [_grouped(piece, tuple(key.slot for key in keys), aggregates) for piece in _widened(frame, keys, shared)]
-    tables, values = zip(*found, strict=True)
-    gathered = {a: pd.concat([of[a] for of in values], ignore_index=True) for a in values[0]}
-    return pd.concat(tables, ignore_index=True), gathered, totals
-
-
-_END = "is the written end of a copy"
-"""No column has this name."""
-
-
-def _widened(frame: pd.DataFrame, keys: tuple[group_keys.Key, ...], shared: Sequence[str]) -> Iterable[pd.DataFrame]:
-    plain = all(key.kind == group_keys.COLUMN for key in keys)
-    return [frame] if plain else group_keys.widened(frame, keys, shared)
-
-
-def _grouped(
-    frame: pd.DataFrame, by: tuple[str, ...], aggregates: tuple[Aggregate, ...]
-) -> tuple[pd.DataFrame, _Gathered]:
-    """The folded figures of rows, and the values of the gathered columns."""
-    code, first = _groups(frame, by)
-    keys = {f"by:{name}": _key(frame[name], first) for name in by} or {"by:": pd.Series([0])}
-    begins = frame[group_keys.FIRST].to_numpy() if group_keys.FIRST in frame else None
-    lines = frame["lines"].to_numpy(dtype=np.int64)
-    lines = lines if begins is None else np.where(begins, lines, 0)
-    out: dict[str, Any] = {**keys, "count": _summed(lines, code, len(first))}
-    if _END in frame:
-        frame = _without_calls_of_ends(frame)
-        lines = np.where(frame[_END].to_numpy() & (True if begins is None else begins), 1, lines)
-    calls = frame if begins is None else frame[begins]
-    groups = {"sum": frame.groupby(code, sort=True)}
-    groups["whole"] = groups["sum"] if begins is None else calls.groupby(code[begins], sort=True)
-    for piece, name in dict.fromkeys(pair for a in aggregates for pair in a.pieces()):
-        if piece == figures.KNOWN:
-            known = np.where(frame[name].notna().to_numpy(), lines, 0)
-            column: Any = _summed(known, code, len(first))
-        elif piece == figures.SUM:
-            shared = group_keys.SHARED + name
-            column = groups["sum"][shared if shared in frame else name].sum().array
-        else:
-            of = groups["whole"][name]
-            made = of.sum() if piece == figures.WHOLE else of.min() if piece == "min" else of.max()
-            column = made.reindex(range(len(first))).array
-        out[f"{piece}:{name}"] = column
-    gathered: _Gathered = {}
-    for a in aggregates:
-        if a.how in figures.GATHERED and a.column is not None:
-            codes = code if begins is None else code[begins]
-            rows = pd.DataFrame({"_code": codes, "_value": calls[a.column].array}).dropna(subset="_value")
-            rows = rows.drop_duplicates() if a.how == "nunique" else rows
-            of_rows = rows.pop("_code").to_numpy()
-            values = _plain(rows["_value"]).array
-            gathered[a] = pd.DataFrame({**{name: key.array[of_rows] for name, key in keys.items()}, "_value": values})
-    return pd.DataFrame(out), gathered
-
-
-def _without_calls_of_ends(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows with null for what is of the call in the rows of written ends of copies."""
-    ends = frame[_END].to_numpy()
-    names = {name for of in schema.OF_CALL for name in (of, group_keys.SHARED + of)} & set(frame)
-    return frame.assign(**{name: frame[name].astype("Int64").mask(ends) for name in names})
-
-
-def _summed(values: Ints, code: Ints, groups: int) -> Ints:
-    """The sum of the values of each group."""
-    sums = np.zeros(groups, dtype=np.int64)
-    np.add.at(sums, code, values)
-    return sums
-
-
-def _keyed(groups: Mapping[tuple[SqlValue, ...], int], by: Sequence[str]) -> pd.DataFrame:
-    """Groups of headers as a partial table, like `_partial`'s."""
-    columns = dict(zip(by, zip(*groups, strict=True) if groups else [()] * len(by), strict=True))
-    out: dict[str, Any] = {}
-    for name, values in columns.items():
-        text = schema.column(name).kind == schema.TEXT
-        keys = ["" if value is None else f"={value}" for value in values] if text else list(values)
-        out[f"by:{name}"] = pd.Series(keys, dtype=object if text else "Int64")
-    out = out or {"by:": pd.Series([0] * len(groups))}
-    table: pd.DataFrame = pd.DataFrame({**out, "count": pd.Series(list(groups.values()), dtype="int64")})
-    return table if len(table) else table.iloc[:, :0]
-
-
-def _layers(category: pd.Series) -> pd.Categorical:
-    """The layer of each event, null for system calls."""
-    upper = np.array([text in schema.UPPER_LAYERS for text in category.cat.categories] + [False], dtype=bool)
-    codes = category.cat.codes.to_numpy()
-    return pd.Categorical.from_codes(np.where(upper[codes], codes, -1), category.cat.categories)
-
-
-def _groups(frame: pd.DataFrame, by: Sequence[str]) -> tuple[Ints, Ints]:
-    """The number of each row's group, and the first row of each group. By the codes of categories: to look at the
-    texts took a third of a query's time."""
-    columns: list[Array] = []
-    for name in by:
-        column = frame[name]
-        if isinstance(column.dtype, pd.CategoricalDtype):
-            columns.append(column.cat.codes.to_numpy())
-        elif isinstance(column.dtype, np.dtype):
-            columns.append(column.to_numpy())
-        else:
-            columns += [column.isna().to_numpy().astype(np.int8), column.fillna(0).to_numpy(dtype=np.int64)]
-    columns = [column for column in columns if column.min() != column.max()]  # most partitions are of one stage
-    if not columns:
-        return np.zeros(len(frame), dtype=np.int64), np.zeros(1, dtype=np.int64)
-    return grouping.numbered(grouping.pack(*columns))
-
-
-def _plain(column: pd.Series) -> pd.Series:
-    """Categories as objects, since partitions have different categories."""
-    return column.astype(object) if isinstance(column.dtype, pd.CategoricalDtype) else column
-
-
-def _key(column: pd.Series, rows: Ints) -> pd.Series:
-    """A column to group by, at these rows, in one of two dtypes: Int64, or text as "=text" with "" for null."""
-    picked = column.iloc[rows].reset_index(drop=True)
-    if not isinstance(column.dtype, pd.CategoricalDtype):
-        return picked.astype("Int64")
-    texts = column.cat.categories.to_numpy(dtype=object)
-    keys = [f"={texts[code]}" if code >= 0 else "" for code in picked.cat.codes]
-    return pd.Series(keys, dtype=object)
-
-
-def _key_names(by: Sequence[str]) -> list[str]:
-    """Temporary names of the columns to group by, which can't equal a figure's: `count` is a column, too."""
-    return [f"by:{name}" for name in by] or ["by:"]
-
-
-def _unkey(keys: pd.Series) -> pd.Series:
-    """The inverse of `_key`: text as objects with None for null."""
-    if keys.dtype == "Int64":
-        return keys
-    return pd.Series([key[1:] if key else None for key in keys], index=keys.index, dtype=object)
-
-
-def _fold(parts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """One row per group of partial rows; without `by`, one row in all."""
-    names = _key_names(by)
-    if parts.empty:
-        return pd.DataFrame({name: pd.Series(dtype=object) for name in [*names, "count"]})
-    how = {column: figures.FOLDS[column.partition(":")[0]] for column in parts.columns if column not in names}
-    return parts.groupby(names, dropna=False, as_index=False).agg(how)
-
-
-def _finish_gathered(table: pd.DataFrame, rows: pd.DataFrame, by: list[str], a: Aggregate) -> ExtensionArray:
-    if rows.empty:
-        return pd.array([0 if a.how == "nunique" else None] * len(table), dtype="Float64")
-    names = _key_names(by)
-    values = figures.GATHERED[a.how](rows.groupby(names, dropna=False)["_value"]).rename("_figure").reset_index()
-    figure = table[names].merge(values, on=names, how="left")["_figure"].astype("Float64")
-    return (figure.fillna(0) if a.how == "nunique" else figure).array
-
-
-def _finished(table: pd.DataFrame, keys: Sequence[group_keys.Key], aggregates: Sequence[Aggregate]) -> pd.DataFrame:
-    out: dict[str, pd.Series | ExtensionArray] = {}
-    for key in keys:
-        value = _unkey(table[f"by:{key.slot}"])
-        out[key.label] = value if key.kind != group_keys.TIMES else value.astype("Float64") * key.width / 1e9
-    width = next((key.width for key in keys if key.kind == group_keys.TIMES), None)
-    names = labels(list(out), aggregates)[len(out) :]
-    out.update((name, a.finish(table, width)) for name, a in zip(names, aggregates, strict=True))
-    if not keys and table.empty:  # no event matches
-        whole, fraction = pd.Int64Dtype(), pd.Float64Dtype()
-        for a in aggregates:
-            out[a.label] = pd.array([0 if a.how in figures.ZERO else None], dtype=fraction if a.is_fraction else whole)
-    return pd.DataFrame(out).reset_index(drop=True)

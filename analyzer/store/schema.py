@@ -30,6 +30,8 @@ else:
     pa = lazy("pyarrow")
 
 TEXT, INT32, INT64 = "text", "int32", "int64"
+FLAG, DAY = "flag", "day"
+"""Of a store's own columns: true or false; a date, as 2026-11-22, which has an order."""
 TAG_PREFIX = "tag."
 TAGS = ("workflow", "stage", "task", "job", "rank")
 """First-class tags, in canonical order; blocks are indexed by them."""
@@ -37,13 +39,19 @@ TAGS = ("workflow", "stage", "task", "job", "rank")
 
 @dataclass(frozen=True)
 class Column:
-    """One column: `kind` is text, int32 or int64; `unit` is "" where the value is a name or a number without one."""
+    """One column: `kind` is text, int32 or int64, of a store's own also flag or day; `unit` is "" where the value is a
+    name or a number without one."""
 
     name: str
     kind: str
     nullable: bool
     unit: str
     doc: str
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it has sums and ranges."""
+        return self.kind in (INT32, INT64)
 
     @property
     def arrow(self) -> pa.DataType:
@@ -54,9 +62,11 @@ class Column:
 
     @property
     def dtype(self) -> str:
-        """The pandas dtype by name: category, int32, int64, Int32 or Int64."""
-        if self.kind == TEXT:
+        """The pandas dtype by name: category, int32, int64, Int32, Int64 or boolean."""
+        if self.kind in (TEXT, DAY):
             return "category"
+        if self.kind == FLAG:
+            return "boolean"
         return self.kind.replace("int", "Int") if self.nullable else self.kind
 
 
@@ -145,6 +155,26 @@ COLUMNS = (
 BY_NAME = {column.name: column for column in COLUMNS}
 CALLER = Column("caller", TEXT, True, "", "where in the program the call was made, by its stack: file:line (function)")
 """Made of `stack` where it is asked for (callers.py): it is in no frame of all columns."""
+OF_STORE = {
+    column.name: column
+    for column in (
+        Column("run", TEXT, False, "", "directory of the run"),
+        *(
+            Column(name, TEXT, True, "", f"{name} of the run")
+            for name in ("user", "project", "account", "queue", "application")
+        ),
+        Column("day", DAY, False, "", "day on which the run began, UTC"),
+        Column("owner", INT64, False, "", "user id of the run's owner"),
+        Column("failed", FLAG, True, "", "whether the run failed"),
+        Column("program", TEXT, True, "", "program of the process"),
+        Column("fstype", TEXT, True, "", "type of the file system that the file is on"),
+        Column("mount", TEXT, True, "", "its mount point"),
+        Column("last_ns", INT64, False, "ns since the epoch", "when the call, or the last call of an access, ended"),
+        Column("version", INT64, True, "", "of an access: the file's version"),
+        Column("accesses", INT64, False, "", "of an access: 1"),
+    )
+}
+"""Columns that questions to a store have besides those of events."""
 EACH = frozenset({"size", "count", "calls", "dur", "offset", "ret", "ts"})
 """Columns that have a value for each call only under full detail: a line of totals has their sums, or none."""
 
@@ -160,16 +190,18 @@ UPPER_LAYERS = frozenset(
 
 
 def column(name: str) -> Column:
-    """The column called `name`; `tag.<key>` is a column for every key. Raises QueryError with the valid names."""
-    if name in BY_NAME:
-        return BY_NAME[name]
+    """The column called `name`, of events or of a store's own; `tag.<key>` is a column for every key. Raises QueryError
+    with the valid names."""
+    found = BY_NAME.get(name) or OF_STORE.get(name)
+    if found is not None:
+        return found
     if name == CALLER.name:
         return CALLER
     if name.startswith(TAG_PREFIX) and len(name) > len(TAG_PREFIX):
         return Column(name, TEXT, True, "", "free tag")
     raise QueryError(
         f"there is no column {name!r}{nearest.hint(name, (*BY_NAME, CALLER.name))}; there are {', '.join(BY_NAME)},"
-        f" {CALLER.name} and {TAG_PREFIX}<key>"
+        f" {CALLER.name} and {TAG_PREFIX}<key>, in a store also {', '.join(OF_STORE)}"
     )
 
 

@@ -260,6 +260,10 @@ bool has_range(const Key &key, const Column &column, size_t row) {
 std::vector<uint32_t> chosen(const Batch &batch, const Asked &asked) {
   Rows rows(batch.rows);
   std::iota(rows.begin(), rows.end(), 0);
+  if (asked.keep) {
+    if (asked.keep->size() != batch.rows) throw std::invalid_argument("keep has a byte for each row");
+    keep_if([&](uint32_t row) { return (*asked.keep)[row] != 0; }, &rows);
+  }
   for (const Condition &condition : asked.conditions) {
     const Column &column = *batch.columns[condition.column];
     keep_if([&](uint32_t row) { return fits(condition, column, row); }, &rows);

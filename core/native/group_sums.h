@@ -7,11 +7,13 @@
 // Sums stop at the ends of int64. Time ranges share a call that covers several of them: its sums are divided by the time
 // in each, in whole units that add up to the call's; all else counts where the call begins.
 // The written end of a copy (parse.h) adds nothing of the call to a figure, so that sums over all rows have each call once.
-// analyzer/store/group_keys.py does the same with frames, and has lines of totals besides.
+// analyzer/store/totals_ranges.py divides lines of totals, too.
 #pragma once
 
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -41,7 +43,8 @@ struct Asked {
   std::vector<size_t> values;    // columns of numbers that get figures
   std::vector<size_t> gathered;  // columns whose values are listed
   std::vector<Condition> conditions;
-  bool ends_after = false;  // only calls that ended at or after `ended`
+  std::optional<std::string_view> keep;  // a byte a row: 0 where it does not fit
+  bool ends_after = false;               // only calls that ended at or after `ended`
   int64_t ended = 0;
   size_t lines = 0;                  // the column with the calls that a row stands for
   size_t ts = 0, dur = 0, span = 0;  // only with ends_after and time ranges

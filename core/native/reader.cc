@@ -174,6 +174,10 @@ struct Plan {
   std::vector<std::string> columns;
   Asked asked;
 
+  explicit Plan(const std::optional<nb::bytes> &keep) {
+    if (keep) asked.keep.emplace(keep->c_str(), keep->size());
+  }
+
   size_t place(const std::string &name) {
     const auto at = static_cast<size_t>(std::find(columns.begin(), columns.end(), name) - columns.begin());
     if (at == columns.size()) columns.push_back(name);
@@ -246,11 +250,12 @@ nb::object gathered_of(const Column &column, const Gathered &found) {
 
 nb::tuple sum_files(const NamedParts &parts, const std::vector<KeyRow> &keys, const std::vector<std::string> &values,
                     const std::vector<std::string> &gathered, const std::vector<ConditionRow> &conditions,
-                    const std::optional<int64_t> &ended, const std::vector<MountRow> &mounts) {
+                    const std::optional<int64_t> &ended, const std::vector<MountRow> &mounts,
+                    const std::optional<nb::bytes> &keep) {
   const std::vector<FilePart> files = named(parts);
   std::shared_ptr<const Batch> batch;
   GroupSums sums;
-  Plan plan;
+  Plan plan(keep);
   {
     nb::gil_scoped_release unlocked;
     for (const std::string &name : values) plan.asked.values.push_back(plan.place(name));
@@ -351,12 +356,12 @@ size_t distinct(const std::vector<nb::bytes> &lists) {
 
 nb::tuple rows_of(const NamedParts &parts, const std::vector<std::string> &names,
                   const std::vector<ConditionRow> &conditions, const std::optional<int64_t> &ended,
-                  const std::vector<MountRow> &mounts) {
+                  const std::vector<MountRow> &mounts, const std::optional<nb::bytes> &keep) {
   const std::vector<FilePart> files = named(parts);
   std::shared_ptr<const Batch> batch;
   std::vector<uint32_t> found;
   std::vector<size_t> places;
-  Plan plan;
+  Plan plan(keep);
   {
     nb::gil_scoped_release unlocked;
     for (const std::string &name : names) places.push_back(plan.place(name));
@@ -448,11 +453,13 @@ void bind_reader(nb::module_ &m) {
   m.def(
       "sum_files", &sum_files, nb::arg("parts"), nb::arg("keys"), nb::arg("values"), nb::arg("gathered"),
       nb::arg("conditions"), nb::arg("ended").none(), nb::arg("mounts") = std::vector<MountRow>(),
+      nb::arg("keep").none() = nb::none(),
       "Group the events of blocks; parts, mounts and errors are those of read_files.\n\n"
       "keys: rows (column, kind, width, origin): its values ('column'), the powers of two ('powers') or the ranges of\n"
       "a width ('widths') that they are in; 'times': the ranges of time since origin, with the column ts.\n"
       "values, gathered: columns. conditions: rows (column, [(least, greatest), ...], nulls), all of which must hold.\n"
       "ended: only calls that ended at or after it (ns since the epoch); None: all.\n"
+      "keep: a byte for each row of read_files with ends, 0 for those that do not fit; None: all fit.\n"
       "Returns (groups, rows): groups is a list of (key, calls, totals, figures, listed): key has the least value of\n"
       "each range (None: null), of time the number of the range; totals is how many of the group's lines stand for\n"
       "several calls; figures is a list with (sum, sum of the calls that begin in the group, calls of the lines that\n"
@@ -465,7 +472,7 @@ void bind_reader(nb::module_ &m) {
         "The quantile of all values of lists of sum_files, linear between two of them; None where there is none.");
   m.def("distinct", &distinct, nb::arg("lists"), "How many different values lists of sorted int64 have together.");
   m.def("rows_of", &rows_of, nb::arg("parts"), nb::arg("names"), nb::arg("conditions"), nb::arg("ended").none(),
-        nb::arg("mounts") = std::vector<MountRow>(),
+        nb::arg("mounts") = std::vector<MountRow>(), nb::arg("keep").none() = nb::none(),
         "Events of blocks as tuples of the columns `names` (None: null). Returns (tuples, how many lines were read);\n"
         "the other arguments and errors are those of sum_files.");
   m.def("columns", &columns, "The columns: list of (name, 'text' | 'int32' | 'int64', nullable).");

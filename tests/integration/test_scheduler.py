@@ -21,7 +21,7 @@ distributed = pytest.importorskip("distributed", reason="needs pip install 'tail
 import tailrace
 from support import trace_writer as tw
 from tailrace.analyzer.store import engine, partitions, query
-from tailrace.analyzer.store.figures import parse as parse_aggregate
+from tailrace.analyzer.store.statistic import parse as parse_aggregate
 
 
 class Cluster:

@@ -439,8 +439,8 @@ def test_query_sums_the_accesses_of_all_runs(reported: Path) -> None:
         rows: list[dict[str, Any]] = json.loads(done.stdout)
         return rows
 
-    sums = ask("--by", "workflow,direction", "--agg", "sum:bytes", "--where", "calls>0", "--sort", "sum_bytes")
-    assert {(row["workflow"], row["direction"]): row["sum_bytes"] for row in sums} == {
+    sums = ask("--by", "workflow,dir", "--agg", "sum:size", "--where", "calls>0", "--sort", "sum_size")
+    assert {(row["workflow"], row["dir"]): row["sum_size"] for row in sums} == {
         ("clean", "r"): 22,
         ("clean", "w"): 12,
         ("fit", "r"): 4,
@@ -451,16 +451,20 @@ def test_query_sums_the_accesses_of_all_runs(reported: Path) -> None:
     assert ask("--path", "clean.csv", "--by", "application", "--agg", "nunique:run") == [
         {"application": "sh", "nunique_run": 2}
     ]
-    assert (
-        ask("--where", "path=*.svg", "--where", "direction=w", "--where", "bytes>0", "--columns", "path,bytes")[0][
-            "bytes"
-        ]
-        == 10
-    )
+    only_pictures = ("--where", "path=*.svg", "--where", "dir=w", "--where", "size>0")
+    assert ask(*only_pictures, "--columns", "path,size")[0]["size"] == 10
+    assert ask(*only_pictures, "--agg", "sum:accesses", "--agg", "max:version") == [
+        {"sum_accesses": 1, "max_version": 2}
+    ]
     assert ask("--where", "project=' OR 1=1 --", "--columns", "path") == []
-    for words in (["--by", "path; drop"], ["--agg", "sum:path"], ["--where", "pid=x"], ["--agg", "evil:bytes"]):
+    for words in (["--by", "path; drop"], ["--agg", "sum:path"], ["--where", "pid=x"], ["--agg", "evil:size"]):
         assert run_cli("query", "store", *words, cwd=reported).returncode == 1
-    assert run_cli("query", "store", "--since", "1", cwd=reported).returncode == 2
+    assert run_cli("query", "store", "--explain", cwd=reported).returncode == 2
+    done = run_cli("query", "store", "--by", "dir", "--agg", "max:size", cwd=reported)
+    assert "of accesses to data files: " in done.stderr and "tailrace index --events" in done.stderr
+    by_time = ask("--by", "time:1s", "--agg", "sum:size", "--agg", "rate:size")
+    assert sum(row["sum_size"] for row in by_time) == sum(row["sum_size"] for row in sums) > 0
+    assert ask("--since", "1000000", "--agg", "count") == [{"count": 0}]
 
 
 def test_a_history_goes_on_where_a_run_does_not_name_its_files(work: Path, tmp_path: Path) -> None:

@@ -106,14 +106,37 @@ def test_a_query_of_the_store_equals_those_of_the_runs(work: Path) -> None:
         name: (row["count"], row["sum_size"]) for name, row in wanted.items()
     }
     assert all(row["mean_dur"] == pytest.approx(wanted[row["name"]]["mean_dur"]) for row in rows)
-    # A line of totals has no percentile; a column of no events is named.
-    done = run_cli("query", "store", "--agg", "p99:dur", cwd=work)
-    assert done.returncode == 1 and "lines of totals" in done.stderr
-    assert run_cli("query", "store", "--agg", "p99:dur", "--where", "lines=1", cwd=work).returncode == 0
     assert run_cli("query", "store", "--by", "name", "--agg", "sum:version", cwd=work).returncode == 1
     # Accesses need no events, nor does a column of runs with that name.
     assert run_cli("sql", "store", "select sum(events) from runs", cwd=work).stderr == ""
-    assert run_cli("query", "store", "--by", "path", "--agg", "sum:bytes", cwd=work).stderr == ""
+    done = run_cli("query", "store", "--by", "path", "--agg", "sum:size", cwd=work)
+    assert done.stderr.startswith("tailrace: of accesses to data files: 1 run of the store ")
+
+
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--by", "size:log2", "--agg", "count", "--agg", "sum:size"),
+        ("--by", "dur:log2,name", "--agg", "count", "--agg", "sum:dur"),
+        ("--by", "name", "--agg", "p99:dur", "--agg", "max:size", "--agg", "mean:size"),
+        ("--where", "size<100", "--by", "path"),
+        ("--path", "a.txt", "--by", "name,dir", "--agg", "sum:size"),
+        ("--by", "tag.color", "--agg", "share:size"),
+        ("--by", "time:1s", "--agg", "count"),
+    ],
+    ids=" ".join,
+)
+def test_what_a_run_answers_its_store_answers(work: Path, name: str, words: tuple[str, ...]) -> None:
+    asked = (*words, "--format", "json")
+    of_run = run_cli("query", name, *asked, cwd=work)
+    of_store = run_cli("query", "store", *asked, "--where", f"run={work / name}", cwd=work)
+    rows, wanted = json.loads(of_store.stdout), json.loads(of_run.stdout)
+    assert len(rows) == len(wanted) > 0, of_store.stderr
+    for row, other in zip(rows, wanted, strict=True):
+        assert row == {key: pytest.approx(value) if isinstance(value, float) else value for key, value in other.items()}
+    said = [line for line in of_run.stderr.splitlines() if "count as one call each" in line]
+    assert all(line in of_store.stderr for line in said)
 
 
 def test_events_count_once_and_stay_through_compaction_and_new_indexes(copied: Path) -> None:

@@ -17,7 +17,7 @@ from support import trace_writer as tw
 from support.commands import TAILRACE, run_cli
 from support.ordinary_user import ID as STRANGER
 from tailrace.analyzer.insights.present_files import ANOTHER
-from tailrace.analyzer.store import callers
+from tailrace.analyzer.store import callers, query
 from tailrace.analyzer.util import named_files
 from tailrace.errors import QueryError
 
@@ -61,7 +61,7 @@ def naming(directory: Path, place: Path, mark: str = MARK, **run_json: Any) -> P
 
 
 def callers_of(run: Path) -> set[str]:
-    return {value for (value,) in tailrace.open(run).tuples(["caller"], 1000) or () if value}
+    return {value for (value,) in query.events(tailrace.open(run), ["caller"]) if value}
 
 
 @pytest.mark.slow("traces five commands by strace")

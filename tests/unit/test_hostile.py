@@ -18,7 +18,7 @@ from tailrace.analyzer import exports, summary
 from tailrace.analyzer.insights import run_comparison
 from tailrace.analyzer.report import html, terminal
 from tailrace.analyzer.store import query
-from tailrace.analyzer.store.figures import parse as parse_aggregate
+from tailrace.analyzer.store.statistic import parse as parse_aggregate
 from tailrace.errors import TailraceError
 
 NUMBERS = st.sampled_from([0, -1, 1, 4096, 2**31, 2**62, 2**63 - 1, -(2**63)])

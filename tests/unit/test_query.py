@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import tailrace
 from support import trace_writer as tw
 from tailrace.analyzer.store import engine, loader, partitions, query
-from tailrace.analyzer.store.figures import ALL, COUNT
-from tailrace.analyzer.store.figures import parse as parse_aggregate
+from tailrace.analyzer.store.statistic import ALL, COUNT
+from tailrace.analyzer.store.statistic import parse as parse_aggregate
 from tailrace.cli import info as info_command
 from tailrace.cli import query as query_command
 from tailrace.errors import QueryError, TailraceError, TraceError, UsageError
@@ -300,18 +300,16 @@ def wide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_rows_come_a_partition_at_a_time(wide: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Any] = []
-    plain = loader.read_partition
-    monkeypatch.setattr(loader, "read_partition", lambda part, *a, **k: (read.append(part), plain(part, *a, **k))[1])
-    pieces = query.rows(wide, ["size"])
-    assert next(pieces)["size"].tolist() == [0, 1, 2] and len(read) == 1
-    assert [len(piece) for piece in pieces] == [3, 3, 3] and len(read) == 4
+    plain = loader._rows_of
+    monkeypatch.setattr(loader, "_rows_of", lambda part, **k: (read.append(part), plain(part, **k))[1])
+    rows = query.events(wide, ["size"])
+    assert [next(rows) for _ in range(3)] == [(0,), (1,), (2,)] and len(read) == 1
+    assert len(list(rows)) == 9 and len(read) == 4
     read.clear()
-    assert [piece["size"].tolist() for piece in query.rows(wide, ["size"], limit=4)] == [[0, 1, 2], [10]]
+    assert list(query.events(wide, ["size"], limit=4)) == [(0,), (1,), (2,), (10,)]
     assert len(read) == 2
-    (top,) = query.rows(wide, ["size", "path"], "size", 4)
-    assert top["size"].tolist() == [32, 31, 30, 22]
-    (every,) = query.rows(wide, ["size"], "-size")
-    assert every["size"].tolist() == sorted(row[2] for row in WIDE)
+    assert [size for size, _ in query.events(wide, ["size", "path"], "size", 4)] == [32, 31, 30, 22]
+    assert [size for (size,) in query.events(wide, ["size"], "-size")] == sorted(row[2] for row in WIDE)
 
 
 @pytest.mark.parametrize(("least", "limit"), [(0, None), (0, 5), (0, 0), (22, None), (99, None)])

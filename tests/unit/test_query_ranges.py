@@ -1,10 +1,10 @@
 """Totals by ranges of time and of sizes, conditions with bounds, and the words for what can't be asked."""
 
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import tailrace
 from support import trace_writer as tw
 from support.commands import run_cli
-from tailrace.analyzer.store import conditions, group_keys, partitions, query
+from tailrace.analyzer.store import conditions, group_keys, partitions, query, totals_ranges
 from tailrace.analyzer.util import quantities
 from tailrace.cli import query as query_command
 from tailrace.errors import QueryError, TailraceError
@@ -65,19 +65,17 @@ def test_a_call_is_shared_by_the_times_that_it_covers(tmp_path: Path) -> None:
         max_size=15,
     ),
     width_us=st.sampled_from([700, 5_000, 1_000_000]),
-    rows_at_once=st.sampled_from([0, 1, 7, 10**6]),
+    by_times=st.booleans(),
 )
 def test_shared_sums_add_up(
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
     calls: list[tuple[int, float, int | None]],
     width_us: int,
-    rows_at_once: int,
+    by_times: bool,
 ) -> None:
     monkeypatch.setattr(partitions, "PARTITION_RAW_BYTES", 1)
-    if rows_at_once:  # by frames; else by the native reader
-        monkeypatch.setattr(group_keys, "_ROWS_AT_ONCE", rows_at_once)
-        monkeypatch.setattr(query, "summed", lambda *_, **__: None)
+    monkeypatch.setattr(conditions.Where, "of_texts", not by_times)
     run = write_run(tmp_path_factory.mktemp("run") / "run", calls)
     table = run.totals([f"time:{width_us}us"], ["sum:size", "sum:dur", "count"])
     assert int(table["sum_size"].sum()) == sum(size or 0 for _, _, size in calls)
@@ -93,6 +91,30 @@ def test_shared_sums_add_up(
             expected[number] = expected.get(number, 0) + (size or 0) * (inside / dur if dur else 1)
     got = {round(time * 1e6 / width_us): int(size) for time, size in zip(table["time"], table["sum_size"], strict=True)}
     assert got == {number: pytest.approx(amount, abs=len(calls), rel=1e-9) for number, amount in expected.items()}
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    calls=st.lists(
+        st.tuples(st.integers(0, 5_000), st.integers(0, 3_000), st.none() | st.integers(0, 2**45)),
+        min_size=1,
+        max_size=9,
+    ),
+    width_us=st.sampled_from([700, 1_000_000]),
+)
+def test_lines_are_divided_as_the_native_reader_divides_calls(
+    tmp_path_factory: pytest.TempPathFactory, calls: list[tuple[int, float, int | None]], width_us: int
+) -> None:
+    run = write_run(tmp_path_factory.mktemp("run") / "run", calls)
+    keys, values, gathered = [group_keys.parse(f"time:{width_us}us", run.t0_ns, run.t1_ns)], ["size", "dur"], ["size"]
+    names = [*keys[0].columns, "lines"]
+    (task,) = run.group_tasks(keys, values, gathered)
+    folded = []
+    for part in (totals_ranges.groups_of(query.events(run, names), names, keys, values, gathered), task()):
+        groups: dict[Any, query.GroupTotals] = {}
+        query._fold(groups, part, values, gathered, False)
+        folded.append({key: (of.calls, of.of, query._gathered(of.values["size"], "p50")) for key, of in groups.items()})
+    assert folded[0] == folded[1]
 
 
 @pytest.mark.parametrize(
@@ -128,10 +150,14 @@ def test_powers_of_two_and_widths_by_hand(tmp_path: Path) -> None:
     assert list(zip(wide["size"], wide["count"], strict=True)) == [(0, 6), (1024, 1)]
 
 
-def test_powers_beyond_the_digits_of_a_float() -> None:
+def test_powers_beyond_the_digits_of_a_float(tmp_path: Path) -> None:
     values = [value for power in (52, 53, 54, 61, 62) for value in (2**power - 1, 2**power, 2**power + 1)]
-    got = group_keys._power_below(np.array([*values, 2**63 - 1], dtype=np.int64))
-    assert got.tolist() == [1 << (value.bit_length() - 1) for value in [*values, 2**63 - 1]]
+    values.append(2**63 - 1)
+    lines = [tw.event("read", tw.T0_US + i, offset=value) for i, value in enumerate(values)]
+    run = tailrace.open(tw.make_run(tmp_path / "run", {"n-7-1": tw.block(lines)}))
+    table = run.totals(["offset:log2"], ["count"])
+    powers = Counter(1 << (value.bit_length() - 1) for value in values)
+    assert dict(zip(table["offset"], table["count"], strict=True)) == powers
 
 
 def test_a_range_of_the_column_count_stands_beside_other_figures(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ import tailrace
 from support import trace_writer as tw
 from tailrace.analyzer.edges import event_fold, name_table
 from tailrace.analyzer.store import conditions, engine, loader, partitions, query, usage
-from tailrace.analyzer.store.figures import COUNT
-from tailrace.analyzer.store.figures import parse as parse_aggregate
+from tailrace.analyzer.store.statistic import COUNT
+from tailrace.analyzer.store.statistic import parse as parse_aggregate
 from tailrace.errors import QueryError
 
 HEAVY = ("numpy", "pandas", "pyarrow", "scipy", "networkx", "dask", "distributed", "jinja2", "rich")
@@ -146,31 +146,30 @@ GROUPS = [*BY, ["cat"], ["errno"], ["offset", "path"], *RANGES]
 
 
 @pytest.mark.parametrize(("number", "where"), list(enumerate([*WHERE, *NUMBERS])), ids=str)
-def test_sums_without_frames_are_those_with_them(
+def test_sums_by_the_times_of_calls_are_those_without_them(
     directory: Path, monkeypatch: pytest.MonkeyPatch, number: int, where: dict[str, Any]
 ) -> None:
     run = tailrace.open(directory)
     figures = [parse_aggregate(text) for text in FIGURES]
     groups = GROUPS if not where else GROUPS[number % 4 :: 4]  # each condition with some: all pairs take a minute
     found = [query.aggregate(run, by, figures, **where) for by in groups]
-    assert all(query.summed(run, by, figures, **where) is not None for by in groups), "no frame is made"
-    monkeypatch.setattr(query, "summed", lambda *_, **__: None)
+    monkeypatch.setattr(conditions.Where, "of_texts", False)
     for by, table in zip(groups, found, strict=True):
         slow = query.aggregate(run, by, figures, **where)
         pd.testing.assert_frame_equal(table, slow, check_dtype=len(slow) > 0)
-        told = ("totals", "left_out")
-        assert [table.attrs.get(name) or 0 for name in told] == [slow.attrs.get(name) or 0 for name in told]
+        assert table.attrs == slow.attrs
 
 
 @pytest.mark.parametrize("where", [*WHERE, *NUMBERS], ids=str)
-def test_events_without_frames_are_those_with_them(directory: Path, where: dict[str, Any]) -> None:
+def test_events_by_the_times_of_calls_are_those_without_them(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, where: dict[str, Any]
+) -> None:
     run = tailrace.open(directory)
     columns = ["name", "size", "stage", "path", "errno"]
-    for sort, limit in ((None, None), ("size", 5), ("-name", None)):
-        wanted = pd.concat(query.rows(run, columns, sort, limit, **where), ignore_index=True).astype(object)
-        rows = list(wanted.where(wanted.notna(), None).itertuples(index=False, name=None))
-        assert query.few(run, columns, sort, limit, **where) == rows
-    assert run.tuples(columns, 2) is None, "they are too many"
+    orders = ((None, None), ("size", 5), ("-name", None))
+    found = [list(query.events(run, columns, sort, limit, **where)) for sort, limit in orders]
+    monkeypatch.setattr(conditions.Where, "of_texts", False)
+    assert [list(query.events(run, columns, sort, limit, **where)) for sort, limit in orders] == found
 
 
 FILES: list[dict[str, Any]] = [
@@ -201,7 +200,7 @@ def moved(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("where", FILES, ids=str)
-def test_files_by_name_without_frames_are_those_with_them(
+def test_files_by_name_are_those_by_the_times_of_calls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: dict[str, Any]
 ) -> None:
     path = moved(traced(tmp_path / "run"))
@@ -212,11 +211,9 @@ def test_files_by_name_without_frames_are_those_with_them(
     columns = ["name", "size", "path2"]
     groups = [[], ["path", "name"], ["size:log2"], ["stage", "file2"]]
     found = [query.aggregate(run, by, figures, **where) for by in groups]
-    assert all(query.summed(run, by, figures, **where) is not None for by in groups), "no frame is made"
-    wanted = pd.concat(query.rows(run, columns, **where), ignore_index=True).astype(object)
-    rows = list(wanted.where(wanted.notna(), None).itertuples(index=False, name=None))
-    assert rows and query.few(run, columns, **where) == rows
-    monkeypatch.setattr(query, "summed", lambda *_, **__: None)
+    rows = list(query.events(run, columns, **where))
+    monkeypatch.setattr(conditions.Where, "of_texts", False)
+    assert rows and list(query.events(run, columns, **where)) == rows
     for by, table in zip(groups, found, strict=True):
         pd.testing.assert_frame_equal(table, query.aggregate(run, by, figures, **where))
 
@@ -229,18 +226,18 @@ def test_names_are_those_of_all_events(tmp_path: Path, monkeypatch: pytest.Monke
     moved(path)
     assert len(tailrace.open(path).find_files("y")) == 1, "it came later"
     monkeypatch.setattr(name_table, "MOST", 1)
-    monkeypatch.setattr(loader, "_sum_partition", lambda *_, **__: pytest.fail("there are many names"))
+    monkeypatch.setattr(conditions.Files, "fits", lambda *_: pytest.fail("there are many names"))
     assert query.aggregate(tailrace.open(path), [], [COUNT], path="/x")["count"].tolist() == [15]
 
 
 def test_some_counts_need_no_event(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loader, "read_partition", lambda *_, **__: pytest.fail("events were read"))
     run = tailrace.open(directory)
-    assert query.counted(run, ["pid"], [COUNT]) == [(7, 11), (8, 11), (9, 11)]
-    assert query.counted(run, ["stage"], [COUNT], stage="c") == [("c", 3)]
-    assert query.counted(run, [], [COUNT], task="t1", pid=7) == [(0,)]
-    assert query.counted(run, ["stage"], [COUNT]) is None, "blocks mix stages"
-    assert query.counted(run, ["pid"], [parse_aggregate("sum:size")]) is None
+    assert query.totals_from_headers(run, ["pid"], [COUNT]) == [(7, 11), (8, 11), (9, 11)]
+    assert query.totals_from_headers(run, ["stage"], [COUNT], stage="c") == [("c", 3)]
+    assert query.totals_from_headers(run, [], [COUNT], task="t1", pid=7) == [(0,)]
+    assert query.totals_from_headers(run, ["stage"], [COUNT]) is None, "blocks mix stages"
+    assert query.totals_from_headers(run, ["pid"], [parse_aggregate("sum:size")]) is None
 
 
 def test_threads_and_dask_give_the_same(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,7 +247,7 @@ def test_threads_and_dask_give_the_same(directory: Path, monkeypatch: pytest.Mon
 
     def answers() -> list[pd.DataFrame]:
         edges = event_fold.build(run)
-        rows = pd.concat(query.rows(run, ["name", "size"], "size"), ignore_index=True)
+        rows = pd.DataFrame(query.events(run, ["name", "size"], "size"))
         used = pd.DataFrame(usage.rows(run._catalogue))
         return [query.aggregate(run, ["stage", "name"], aggregates), edges.bursts, edges.files, rows, used, run.read()]
 

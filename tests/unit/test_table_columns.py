@@ -25,7 +25,8 @@ from tailrace.analyzer.insights.annotate import annotate
 from tailrace.analyzer.model import graphs
 from tailrace.analyzer.model.dataflow import LEVELS
 from tailrace.analyzer.run import Run
-from tailrace.analyzer.store import figures, group_keys, query
+from tailrace.analyzer.store import group_keys
+from tailrace.analyzer.store.question import Query
 from tailrace.analyzer.util.table_columns import TABLES
 from tailrace.cli import compare as compare_command
 from tailrace.cli import query as query_command
@@ -124,8 +125,9 @@ def test_a_comparison_has_the_documented_columns(run: Run) -> None:
 )
 def test_a_column_of_a_result_has_its_unit(label: str, keys: list[str], unit: str) -> None:
     how, _, column = label.partition("_")
-    asked = [figures.parse(f"{how}:{column}" if column else how)] if column or how == "count" else []
-    assert query.unit(label, [group_keys.parse(key) for key in keys], asked) == unit
+    aggs = [f"{how}:{column}" if column else how] if column or how == "count" else None
+    fields = Query.of(keys, aggs).fields([group_keys.parse(key) for key in keys])
+    assert next(one.unit for one in fields if one.name == label) == unit
 
 
 def test_units_stand_in_heads_and_in_parquet(run: Run, tmp_path: Path) -> None:

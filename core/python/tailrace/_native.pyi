@@ -38,6 +38,7 @@ def sum_files(
     conditions: Sequence[tuple[str, Sequence[tuple[int, int]], bool]],
     ended: int | None,
     mounts: Sequence[tuple[str, str, str, str]] = (),
+    keep: bytes | None = None,
 ) -> tuple[
     list[
         tuple[
@@ -58,6 +59,7 @@ def rows_of(
     conditions: Sequence[tuple[str, Sequence[tuple[int, int]], bool]],
     ended: int | None,
     mounts: Sequence[tuple[str, str, str, str]] = (),
+    keep: bytes | None = None,
 ) -> tuple[list[tuple[str | int | None, ...]], int]: ...
 def columns() -> list[tuple[str, str, bool]]: ...
 
