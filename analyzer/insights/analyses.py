@@ -27,6 +27,7 @@ from tailrace.analyzer.insights import (
     early_reads,
     failures,
     lifetime,
+    lost_writes,
     pairs,
     polls,
     processors,
@@ -90,6 +91,16 @@ class Analyses:
     def early_reads(self) -> list[early_reads.EarlyRead]:
         """Reads of files that their writer had not completed (early_reads.py)."""
         return early_reads.early_reads(self.inputs)
+
+    @cached_property
+    def lost_writes(self) -> list[lost_writes.LostWrites]:
+        """Writes that failed for want of room, and whose bytes are missing (lost_writes.py). Reads events."""
+        return lost_writes.lost_writes(self.inputs, self.failed_tasks)
+
+    @property
+    def failed_tasks(self) -> frozenset[int]:
+        """The tasks (positions in `Inputs.tasks`) that their manager said failed."""
+        return frozenset(int(at) for failure in self.failures for at in failure.tasks["at"])
 
     @cached_property
     def lifetime(self) -> lifetime.Lifetime:

@@ -283,6 +283,44 @@ def failing_calls(errno: int = 22, calls: int = 100) -> FakeRun:
     return story.run()
 
 
+def lost_data(
+    errno: int = 28, code: int = 0, then: str = "", unread: bool = False, path: str = "/out", buffered: bool = False
+) -> FakeRun:
+    """A program (1) whose second and third write of a file fail; another task reads the file. then: the writes have
+    success after all (retry); the program removes the file (remove), cuts it off (truncate), writes it anew (anew), or
+    in another folder (elsewhere), or puts another one in its place (replace); another task does that when it has been
+    read (removed later); it is a database (journal). buffered: the calls are those of the C library."""
+    story = Story()
+    where: dict[str, Any] = {"task": "make", "stage": "m", "pid": 1}
+    story.create(path, at_ms=0, **where)
+    story.write(path, 0, 8192, at_ms=1, **where)
+    names = ("fwrite", "fclose") if buffered else ("write", "write")
+    for at, name in enumerate(names, 2):
+        write = {"dir": "w", "size": 0, "count": 8192, "offset": 8192, "cat": "STDIO" if buffered else "POSIX"}
+        story.event(name, path, at_ms=at, ret=-1, errno=errno, **({} if name == "fclose" else write), **where)
+    if then == "retry":
+        story.write(path, 8192, 16384, at_ms=5, **where)
+    elif then == "remove":
+        story.event("unlink", path, at_ms=5, **where)
+    elif then == "truncate":
+        story.event("ftruncate", path, at_ms=5, offset=4096, count=4096, **where)
+    elif then == "journal":
+        story.write(f"{path}-journal", 0, 8192, at_ms=5, **where)
+    elif then in ("anew", "elsewhere", "replace"):
+        other = {"anew": path, "elsewhere": "/elsewhere/out", "replace": "/new"}[then]
+        story.create(other, at_ms=5, **where)
+        story.write(other, 0, 24576, at_ms=6, **where)
+    if then == "replace":
+        story.rename("/new", path, at_ms=7, **where)
+    if not unread:
+        story.read(path, 0, 8192, at_ms=10, task="use", stage="u", pid=2)
+    if then == "removed later":
+        story.event("unlink", path, at_ms=12, task="clean", stage="c", pid=3)
+    table = processes((1, 99, "/bin/make"), (2, 99, "/bin/use"), (3, 99, "/bin/rm"))
+    table.loc[table["pid"] == 1, "exit"] = code
+    return story.run(processes=table)
+
+
 def spinning(maker: str = "make") -> FakeRun:
     """A task looks 1,200 times for a file, until another task makes it; or nobody does."""
     story = Story()

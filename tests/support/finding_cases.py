@@ -31,6 +31,7 @@ from support.diagnosis_stories import (
     half_written,
     left_helper,
     lock_contention,
+    lost_data,
     outliving_processes,
     page_faults,
     polling,
@@ -594,6 +595,11 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     "outliving processes": (
         outliving_processes,
         "t had ended, and its server went on for 290 ms, and wrote /late",
+    ),
+    "lost data": (
+        lost_data,
+        "`/bin/make` of make could not write 16.0 KiB of /out (No space left on device) and went on, exit code 0; use"
+        " read that file",
     ),
     "half-written output": (
         half_written,

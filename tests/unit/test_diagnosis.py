@@ -369,6 +369,47 @@ class TestHealthy:
     def test_a_process_that_goes_on_or_ends_or_whose_parent_does_is_not_cut_short(self, how: str) -> None:
         assert "half-written output" not in kinds(stories.fell_silent(**{how: True}))
 
+    @pytest.mark.parametrize("then", ["retry", "remove", "truncate", "anew", "replace", "journal"])
+    @pytest.mark.parametrize("unread", [False, True])
+    def test_bytes_that_a_write_could_not_write_are_there_in_the_end(self, then: str, unread: bool) -> None:
+        assert "lost data" not in kinds(stories.lost_data(then=then, unread=unread))
+
+    @pytest.mark.parametrize(
+        "how", [{"errno": 11}, {"code": 1, "unread": True}, {"then": "elsewhere", "unread": True}, {"path": "/dev/out"}]
+    )
+    def test_writes_that_would_wait_or_whose_program_told_of_it_or_wrote_elsewhere(self, how: dict[str, Any]) -> None:
+        assert "lost data" not in kinds(stories.lost_data(**how))
+
+    @pytest.mark.parametrize(
+        ("how", "words"),
+        [
+            ({"unread": True}, "could not write 16.0 KiB of /out (No space left on device) and went on, exit code 0"),
+            (
+                {"errno": 122, "then": "removed later"},
+                "of /out (Disk quota exceeded) and went on, exit code 0; use read",
+            ),
+            ({"code": 3}, "and ended with exit code 3; use read that file"),
+            ({"buffered": True}, "could not write all of /out (No space left on device) and went on"),
+        ],
+    )
+    def test_lost_data_is_told_unread_or_removed_later_or_passed_on(self, how: dict[str, Any], words: str) -> None:
+        found = insights(stories.lost_data(**how)).findings()
+        assert found[0].kind == "lost data" and words in found[0].title
+
+    @pytest.mark.parametrize(
+        ("code", "words"), [(22, "with O_DIRECT"), (28, "Make room"), (9, "The descriptor"), (71, "Mend what makes")]
+    )
+    def test_the_advice_about_failing_calls_is_for_their_reason(self, code: int, words: str) -> None:
+        assert words in told(stories.failing_calls(code), "failing calls").advice
+
+    def test_writes_that_lose_data_are_told_once(self) -> None:
+        story = Story()
+        where: dict[str, Any] = {"task": "make", "stage": "m", "pid": 1}
+        story.create("/out", at_ms=0, **where)
+        for at in range(200):
+            story.event("write", "/out", at_ms=1 + at, dir="w", size=0, count=9, offset=0, ret=-1, errno=28, **where)
+        assert kinds(story.run()).count("lost data") == 1 and "failing calls" not in kinds(story.run())
+
     @pytest.mark.parametrize("how", [{"errno": 11}, {"errno": 4}, {"calls": 99}])
     def test_calls_that_would_wait_or_few_that_fail(self, how: dict[str, int]) -> None:
         assert "failing calls" not in kinds(stories.failing_calls(**how))

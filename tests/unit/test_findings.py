@@ -262,6 +262,7 @@ NUMBERS: dict[str, tuple[Callable[[Any, Finding], Any], Callable[[Finding], Any]
     "waiting for a processor": (lambda profile, f: profile["task"], lambda f: "c1"),
     "outliving processes": (lambda profile, f: profile["task"], lambda f: "t"),
     "half-written output": (lambda history, _: history["files"][0]["path"], lambda f: f.evidence[0]["path"]),
+    "lost data": (lambda rows, _: sum(row["sum_count"] for row in rows), lambda f: f.evidence[0]["bytes"]),
     "failing calls": (lambda rows, _: sum(row["count"] for row in rows), lambda f: f.evidence[0]["calls"]),
     "read amplification": (
         lambda rows, _: next(row["count"] for row in rows if row["name"] == "H5Dread"),

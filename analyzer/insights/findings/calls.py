@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table, file_classes
-from tailrace.analyzer.insights import access_costs, call_costs, call_places, polls, whatif
+from tailrace.analyzer.insights import access_costs, call_costs, call_places, lost_writes, polls, whatif
 from tailrace.analyzer.insights.access_costs import COPY_RATE, DENSE, LARGE_BYTES, LEAST_CALLS, METADATA_NS, SHORT_NS
 from tailrace.analyzer.insights.access_order import RANDOM_SHARE
 from tailrace.analyzer.insights.access_patterns import FLUSHES, STREAM_FLUSHES, ranks_of
@@ -563,10 +563,17 @@ FAILED_CALLS = Threshold(100, "failed reads or writes, or 1000 failed look-ups")
 LOOKUPS = 1000
 MOST_EVENTS = 1_000_000
 """Of the processes whose events are read for the reason; past it those with most events are left out."""
-OF_DATA = (
-    "Mend what makes them fail; with O_DIRECT address, offset and length are multiples of the block (posix_memalign,"
-    " `stat -c %o`)."
-)
+OF_DATA = "Mend what makes them fail: what they were for is done in another way, or not at all."
+OF_ERROR = {
+    errno.EINVAL: (
+        "Mend what makes them fail; with O_DIRECT address, offset and length are multiples of the block"
+        " (posix_memalign, `stat -c %o`)."
+    ),
+    **dict.fromkeys(lost_writes.REASONS, "Make room or raise the quota, and check the results of writes and of close."),
+    errno.EBADF: "The descriptor is closed, or open for the other direction alone: open the file for both (O_RDWR).",
+    errno.EISDIR: "It is a directory: list it, or name a file in it.",
+}
+OF_LOOK_UP = dict.fromkeys((errno.EACCES, errno.EPERM), "Grant the permission (chmod, ACLs), or leave them out.")
 OF_NAMES = "Look in fewer places, or list a directory once and look up names in that."
 OF_WAITS = (
     "The loop waits for that file, and takes a processor meanwhile: declare that the one task depends on the other, or"
@@ -587,7 +594,10 @@ def failing_calls(found: Analyses) -> Iterator[Match]:
     if not len(rows):
         return
     moves = rows["dir"].notna().to_numpy(dtype=np.bool_)
-    yield from _match(found, rows[moves], FAILED_CALLS.value, is_fault=True)
+    told = {(one.task, one.path, one.errno) for one in found.lost_writes}
+    keys = zip(rows["task"].tolist(), rows["path"].tolist(), rows["errno"].tolist(), strict=True)
+    untold = moves & [key not in told for key in keys]
+    yield from _match(found, rows[untold], FAILED_CALLS.value, is_fault=True)
     # What asks for the journal of its database looks in the one place that there is.
     known = frozenset(map(str, found.inputs.m.paths))
     beside = named_after(rows["path"].fillna("").astype(str), known)
@@ -626,10 +636,17 @@ def _match(found: Analyses, rows: pd.DataFrame, least: float, is_fault: bool) ->
         evidence=rows_of(sums.assign(task=[found.inputs.called(int(one)) for one in sums["task"]])),
         tasks=set(sums["task"].tolist()),
         fault=is_fault,
-        advice=OF_DATA if is_fault else OF_WAITS if maker >= 0 else OF_NAMES,
+        advice=_advice(int(top["errno"]), is_fault, maker),
         change="" if maker < 0 else "waiting without looking",
         where=f"in {task}",
     )
+
+
+def _advice(code: int, is_fault: bool, maker: int) -> str:
+    """What to do about calls that fail for a reason; maker: the task that they wait for, -1: none."""
+    if is_fault:
+        return OF_ERROR.get(code, OF_DATA)
+    return OF_WAITS if maker >= 0 else OF_LOOK_UP.get(code, OF_NAMES)
 
 
 def _awaited(found: Analyses, task: int, code: int, counts: pd.Series[int]) -> int:
@@ -725,12 +742,12 @@ FAILING_CALLS = Rule(
     title="Calls that fail again and again",
     definition=(
         f"A task's program made {FAILED_CALLS} of one kind that failed for the same reason. Reads and writes that fail"
-        " are told whatever they cost: what they were for is done in another way, or not at all. Look-ups of names that"
+        " are told whatever they cost, but not again those of lost data. Look-ups of names that"
         " are not there count by their time; those of libraries and modules belong to the start-up of their program."
         " Calls that would have had to wait (EAGAIN, EINTR), or whose other end was gone (EPIPE), are no such. The cost"
         " is the time in these calls."
     ),
-    advice=f"{OF_DATA} {OF_NAMES}",
+    advice=f"{OF_ERROR[errno.EINVAL]} {OF_NAMES}",
     source="errno(3), open(2): O_DIRECT",
     query="tailrace query {run} {task} --name {name} --where errno={errno} --by path --agg count --agg sum:dur",
     find=failing_calls,

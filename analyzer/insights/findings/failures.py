@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from signal import SIGPIPE
@@ -20,6 +22,7 @@ from tailrace.analyzer.insights.failures import Failure
 from tailrace.analyzer.insights.finding import EVIDENCE, FAILURE, Evidence, Match, Rule, more, rows_of
 from tailrace.analyzer.insights.findings.files import bytes_by_process
 from tailrace.analyzer.insights.inputs import FLOOR_BYTES
+from tailrace.analyzer.insights.lost_writes import LostWrites
 from tailrace.analyzer.model import calls
 from tailrace.analyzer.model.outcomes import WORDS
 from tailrace.analyzer.store import processes
@@ -376,7 +379,8 @@ def _used(found: Analyses) -> Iterator[_Used]:
     ends = failures.ends(inputs)
     if found.command_faults or not ends.code.any():
         return
-    told = {int(at) for failure in found.failures for at in failure.tasks["at"]}
+    told = found.failed_tasks
+    short = {one.process for one in found.lost_writes}
     exe = m.who["exe"].astype(str).tolist()
     programs = [file_classes.program(exe[lives.last(process)]) for process in range(len(lives.actors))]
     worked = {programs[process] for process in np.flatnonzero(ends.known & (ends.code == 0)).tolist()}
@@ -390,9 +394,9 @@ def _used(found: Analyses) -> Iterator[_Used]:
     for process in np.flatnonzero(ends.code != 0).tolist():
         actors, code, program = lives.actors[process], int(ends.code[process]), programs[process]
         task = int(inputs.of_who[lives.last(process)])
-        if m.of_manager[actors].any() or task in told or program not in worked or not written.get(process):
+        if m.of_manager[actors].any() or task in told or process in short or program not in worked:
             continue
-        if failures.is_answer(program, code):
+        if not written.get(process) or failures.is_answer(program, code):
             continue
         file, size = max(written[process].items(), key=lambda row: row[1])
         if size < FLOOR_BYTES:
@@ -425,6 +429,84 @@ UNNOTICED_FAILURE = Rule(
     source="exit(3): another status than 0 tells the parent of a failure",
     query="tailrace file {run} {path}",
     find=unnoticed_failure,
+)
+
+
+def lost_data(found: Analyses) -> Iterator[Match]:
+    """All such files, as one match; those that others read come first."""
+    rows, inputs = found.lost_writes, found.inputs
+    if not rows:
+        return
+    top, command = rows[0], _commands(found)
+    amount = f"{bytes_text(top.bytes)} of " if top.bytes else "all of "
+    task = inputs.tasks["task"].iat[top.task]
+    of_task = f" of {inputs.called(top.task)}" if task else ""
+    read = (
+        f"; {', '.join(inputs.called(task) for task in top.readers[:EVIDENCE])} read that file" if top.readers else ""
+    )
+    yield Match(
+        title=f"`{command(top)}`{of_task} could not write {amount}{top.path} ({os.strerror(top.errno)})"
+        f"{_went_on(found, top.process)}{read}{more(len(rows))}",
+        names={"path": top.path, "errno": str(top.errno)},
+        count=len(rows),
+        evidence=[
+            Evidence(
+                task=inputs.called(one.task),
+                command=command(one),
+                path=one.path,
+                error=errno.errorcode.get(one.errno, str(one.errno)),
+                calls=one.calls,
+                bytes=one.bytes,
+                readers=", ".join(inputs.called(task) for task in one.readers),
+            )
+            for one in rows[:EVIDENCE]
+        ],
+        tasks={task for one in rows for task in (one.task, *one.readers)},
+    )
+
+
+def _commands(found: Analyses) -> Callable[[LostWrites], str]:
+    m, lives = found.inputs.m, found.inputs.lives
+    keys, lines = processes.keys(m.who), command_lines.commands(m)
+
+    def command(one: LostWrites) -> str:
+        return command_lines.shown(lines.get(keys[lives.actors[one.process][0]], [m.program(one.who) or "?"]))
+
+    return command
+
+
+def _went_on(found: Analyses, process: int) -> str:
+    """How a process ended, as the end of a sentence."""
+    ends = failures.ends(found.inputs)
+    if not ends.known[process]:
+        return ""
+    if ends.signal[process]:
+        return f" and was killed by {signal_text(int(ends.signal[process]))}"
+    code = int(ends.code[process])
+    return f" and ended with exit code {code}" if code else " and went on, exit code 0"
+
+
+LOST_DATA = Rule(
+    kind="lost data",
+    about=FAILURE,
+    title="Writes that failed for want of room, by programs that went on",
+    definition=(
+        "A write of a data file, or the flush or close that writes out its last bytes, failed since the file system was"
+        " full (ENOSPC), a quota or size limit was reached (EDQUOT, EFBIG) or the device failed (EIO): one is enough."
+        " No later write had success at that offset, and the file was not removed, cut off, made anew or replaced"
+        " before another process read it: its bytes are missing. Of a program that ended with another exit code than 0"
+        " or of a failed task it is told if others read the file nevertheless. Databases, which roll back, and caches"
+        " are left out, as is a file that its program then wrote somewhere else. The bytes are those that the failed"
+        " calls were to write; of the C library's streams they are not known."
+    ),
+    advice=(
+        "Make room or raise the quota, check the results of writes and of close in that program, and make the file and"
+        " what was made of it again."
+    ),
+    source="write(2), close(2), errno(3): ENOSPC, EDQUOT, EFBIG, EIO",
+    query="tailrace query {run} --path {path} --where errno={errno} --by name --agg count --agg sum:count",
+    find=lost_data,
+    absence=True,
 )
 
 
@@ -548,5 +630,6 @@ RULES = (
     FAILED_COMMAND,
     FAILED_IN_PIPE,
     UNNOTICED_FAILURE,
+    LOST_DATA,
     HALF_WRITTEN,
 )
