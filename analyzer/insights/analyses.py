@@ -32,6 +32,7 @@ from tailrace.analyzer.insights import (
     polls,
     processors,
     selections,
+    shared_scratch,
     start_ups,
     waits,
     whatif,
@@ -101,6 +102,11 @@ class Analyses:
     def failed_tasks(self) -> frozenset[int]:
         """The tasks (positions in `Inputs.tasks`) that their manager said failed."""
         return frozenset(int(at) for failure in self.failures for at in failure.tasks["at"])
+
+    @cached_property
+    def shared_scratch(self) -> list[shared_scratch.Scratch]:
+        """Scratch files that several tasks of a stage share (shared_scratch.py)."""
+        return shared_scratch.shared_scratch(self.inputs)
 
     @cached_property
     def lifetime(self) -> lifetime.Lifetime:

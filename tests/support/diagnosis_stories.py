@@ -321,6 +321,25 @@ def lost_data(
     return story.run(processes=table)
 
 
+def shared_scratch(how: str = "", managed: bool = True) -> FakeRun:
+    """Two tasks of a stage that each write /tmp1 anew at the same time, and read it then. how: the second one reads it
+    first (reads first), reads it only (reads only), or each has a file of its own (apart)."""
+    story = Story()
+    a, b = ({"task": name, "stage": "sort", "pid": pid} for pid, name in enumerate("ab", 1))
+    other = "/tmp2" if how == "apart" else "/tmp1"
+    story.create("/tmp1", at_ms=1, **a)
+    if how == "reads first":
+        story.read("/tmp1", 0, 8192, at_ms=1.5, **b)
+    if how != "reads only":
+        story.create(other, at_ms=2, **b)
+    story.write("/tmp1", 0, 8192, at_ms=3, **a)
+    if how != "reads only":
+        story.write(other, 0, 8192, at_ms=4, **b)
+    story.read("/tmp1", 0, 8192, at_ms=6, **a)
+    story.read(other, 0, 8192, at_ms=7, **b)
+    return story.run(**(declared(("a", "z", "future"), ("b", "z", "future")) if managed else {}))
+
+
 def spinning(maker: str = "make") -> FakeRun:
     """A task looks 1,200 times for a file, until another task makes it; or nobody does."""
     story = Story()

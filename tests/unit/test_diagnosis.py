@@ -402,6 +402,17 @@ class TestHealthy:
     def test_the_advice_about_failing_calls_is_for_their_reason(self, code: int, words: str) -> None:
         assert words in told(stories.failing_calls(code), "failing calls").advice
 
+    @pytest.mark.parametrize(("managed", "kind"), [(True, "undeclared dependency"), (False, "two writers")])
+    def test_tasks_that_share_a_scratch_file_are_told_to_have_one_each(self, managed: bool, kind: str) -> None:
+        found = told(stories.shared_scratch(managed=managed), kind)
+        assert "/tmp1" in found.title and found.advice.startswith("Give each task a file of its own")
+
+    @pytest.mark.parametrize("how", ["reads first", "reads only", "apart"])
+    def test_a_file_that_a_task_reads_before_it_writes_is_no_scratch_file(self, how: str) -> None:
+        found = insights(stories.shared_scratch(how)).findings()
+        assert not any(one.advice.startswith("Give each task") for one in found)
+        assert any(one.about == "race" for one in found) == (how != "apart")
+
     def test_writes_that_lose_data_are_told_once(self) -> None:
         story = Story()
         where: dict[str, Any] = {"task": "make", "stage": "m", "pid": 1}

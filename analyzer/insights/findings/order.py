@@ -31,15 +31,17 @@ from tailrace.analyzer.insights.finding import (
     more,
     rows_of,
 )
-from tailrace.analyzer.insights.findings.races import EARLY, early_words, pairs_of
+from tailrace.analyzer.insights.findings.races import EARLY, SCRATCH, early_words, pairs_of
 from tailrace.analyzer.insights.findings.waits import late
 from tailrace.analyzer.insights.inputs import FLOOR_BYTES
 from tailrace.analyzer.insights.polls import TRIES, Loop
+from tailrace.analyzer.insights.shared_scratch import of_pair
 from tailrace.analyzer.model import outcomes
 from tailrace.analyzer.model.order import AWAITED, IN_TIME, NONE, UNTOLD
 from tailrace.analyzer.model.partly_declared import PartlyDeclared
 from tailrace.analyzer.store.processes import keys
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
+from tailrace.analyzer.util.types import Bools, Row
 
 UNDECLARED_SOURCE = "The declared DAG compared with the observed one (docs/declared-dag.md)"
 UNDECLARED_QUERY = "tailrace query {run} {task} --where dir=r --by path --agg count --agg sum:size --sort sum_size"
@@ -55,6 +57,7 @@ def undeclared_matches(found: Analyses, order: str, words: str) -> Iterator[Matc
     """
     rows = found.declared.undeclared
     rows = rows[rows["order"] == order] if len(rows) else rows
+    rows = rows[~_of_scratch(found, rows)] if order == NONE else rows
     if len(rows) == 0:
         return
     early = _early(found, rows) if order == NONE else {}
@@ -87,8 +90,41 @@ def _early(found: Analyses, rows: pd.DataFrame) -> dict[int, EarlyRead]:
 
 
 def undeclared_dependency(found: Analyses) -> Iterator[Match]:
-    """All undeclared dependencies that nothing orders, as one match."""
+    """All undeclared dependencies that nothing orders, as one match, and those over scratch files that tasks share as
+    another one."""
+    rows = found.declared.undeclared
+    rows = rows[rows["order"] == NONE] if len(rows) else rows
+    yield from _shared(found, rows)
     yield from undeclared_matches(found, NONE, ", but no dependency is declared and nothing orders them")
+
+
+def _shared(found: Analyses, rows: pd.DataFrame) -> Iterator[Match]:
+    rows = rows[_of_scratch(found, rows)]
+    if not len(rows):
+        return
+    top: Row = rows.iloc[0].to_dict()
+    consumer, producer = pairs_of(found, rows)[0]
+    scratch = of_pair(found.shared_scratch, consumer, producer)
+    assert scratch is not None
+    stage, called = str(found.inputs.stages["stage"].iat[scratch.stage]), found.inputs.called
+    yield Match(
+        title=f"{found.counted(scratch.tasks)} of {stage} each write {scratch.path} anew and then read it, and nothing"
+        f" orders them: {called(consumer)} read {bytes_text(int(top['bytes']))} that {called(producer)}"
+        f" wrote{more(len(rows))}",
+        advice=SCRATCH,
+        names={"task": found.of_tag(str(top["consumer_workflow"]), str(top["consumer"]))},
+        cost_bytes=int(rows["bytes"].sum()),
+        count=len(rows),
+        evidence=rows_of(rows[["producer", "consumer", "bytes", "files"]]),
+        tasks=found.tagged(rows, "producer", "consumer"),
+    )
+
+
+def _of_scratch(found: Analyses, rows: pd.DataFrame) -> Bools:
+    """Whether each undeclared dependency is over one file alone, and that a scratch file that its tasks share."""
+    pairs = pairs_of(found, rows) if len(rows) else []
+    shared = [of_pair(found.shared_scratch, *pair) is not None for pair in pairs]
+    return np.array(shared, dtype=np.bool_) & (rows["files"] <= 1).to_numpy() if len(rows) else np.zeros(0, np.bool_)
 
 
 UNDECLARED_DEPENDENCY = Rule(
@@ -99,7 +135,9 @@ UNDECLARED_DEPENDENCY = Rule(
         "A task read what another task wrote. No declared dependency, direct or over other tasks, puts the writer"
         " first, the submitting program did not wait for it, and the reader was submitted before the writer was"
         " over: in this run the order was right by chance; or the reader was over before the writer's last write, and"
-        " what came later is missing from its result. Tasks of a run that declares nothing are not reported."
+        " what came later is missing from its result. Tasks of a run that declares nothing are not reported. Where"
+        " several tasks of a stage each write one file anew before they read it, it is their scratch file: each"
+        " needs one of its own."
     ),
     advice="Declare the dependency: with another schedule the consumer starts before its data exists.",
     source=UNDECLARED_SOURCE,

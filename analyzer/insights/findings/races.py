@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.conflicts import BEFORE, DURING, WRITERS
 from tailrace.analyzer.insights.early_reads import EarlyRead
 from tailrace.analyzer.insights.finding import NOTE, ORDER, RACE, Match, Rule, more, rows_of
+from tailrace.analyzer.insights.shared_scratch import of_pair
 from tailrace.analyzer.model.declared_vs_observed import WORKFLOW_OF
 from tailrace.analyzer.model.order import NONE
 from tailrace.analyzer.util.formatting import bytes_text
@@ -29,11 +31,32 @@ EARLY = (
 """What to do about an early read (early_reads.py)."""
 
 
+SCRATCH = (
+    "Give each task a file of its own (mktemp, or the task's name in the path). Each makes it anew, so declaring a"
+    " dependency would only run them one after the other."
+)
+"""What to do about a file that several tasks write anew and read (shared_scratch.py)."""
+
+
 def conflict_matches(found: Analyses, kind: str, words: Words) -> Iterator[Match]:
-    """One match for all conflicts of a kind that overlapped, or could have; it tells of the largest, of early reads
-    where there are any. Early reads that are undeclared dependencies are told as such."""
+    """One match for all conflicts of a kind that overlapped, or could have, and one for those at scratch files that
+    tasks share; each tells of the largest."""
     rows = found.conflicts.rows
     rows = rows[(rows["kind"] == kind) & ~(rows["in_time"] | rows["ranks"]).astype(bool)]
+    ends = zip(rows["first"].tolist(), rows["second"].tolist(), rows["path"].tolist(), strict=True)
+    shared = np.array([of_pair(found.shared_scratch, *end) is not None for end in ends], dtype=np.bool_)
+
+    def title(top: Row) -> str:
+        amount = bytes_text(int(top["bytes"]))
+        return words(str(top["first"]), str(top["second"]), str(top["path"]), amount, bool(top["overlap"]))
+
+    yield from of_rows(found, rows[shared], title, SCRATCH)
+    yield from _other_conflicts(found, kind, rows[~shared], title)
+
+
+def _other_conflicts(found: Analyses, kind: str, rows: pd.DataFrame, title: Callable[[Row], str]) -> Iterator[Match]:
+    """It tells of early reads where there are any, else by the title. Early reads that are undeclared dependencies are
+    told as such."""
     early = {read[:3]: read for read in found.early_reads} if len(rows) and kind != WRITERS else {}
     told = undeclared_pairs(found) if early else set()
     keys = list(zip(*(rows[name].tolist() for name in ("first", "second", "file")), strict=True))
@@ -42,13 +65,11 @@ def conflict_matches(found: Analyses, kind: str, words: Words) -> Iterator[Match
         places.sort(key=lambda at: keys[at] not in early)
     read = early.get(keys[places[0]]) if kind == BEFORE and places else None
 
-    def title(top: Row) -> str:
-        if read is not None:
-            return f"{early_words(found, read)}, and nothing orders the two"
-        amount = bytes_text(int(top["bytes"]))
-        return words(str(top["first"]), str(top["second"]), str(top["path"]), amount, bool(top["overlap"]))
-
-    yield from of_rows(found, rows.iloc[places], title, "" if read is None else EARLY)
+    if read is None:
+        yield from of_rows(found, rows.iloc[places], title)
+    else:
+        told_of = f"{early_words(found, read)}, and nothing orders the two"
+        yield from of_rows(found, rows.iloc[places], lambda _: told_of, EARLY)
 
 
 def undeclared_pairs(found: Analyses) -> set[tuple[int, int]]:
@@ -122,7 +143,8 @@ TWO_WRITERS = Rule(
         " schedule, also where they ran one after the other in this run. Writes that each lie in a hold of the same"
         " lock (fcntl, flock, a lock file) are kept apart by it. A file that both have open to append, or from a common"
         " ancestor, as a log that is their standard output, is none of these: the kernel gives each write bytes of its"
-        " own."
+        " own. Where several tasks of a stage each write the file anew before they read it, it is their scratch file:"
+        " each needs one of its own."
     ),
     advice="Write to separate files or byte ranges, lock them, or declare which of the two comes first.",
     source=RACE_SOURCE,
