@@ -397,7 +397,8 @@ class TestHealthy:
         assert found[0].kind == "lost data" and words in found[0].title
 
     @pytest.mark.parametrize(
-        ("code", "words"), [(22, "with O_DIRECT"), (28, "Make room"), (9, "The descriptor"), (71, "Mend what makes")]
+        ("code", "words"),
+        [(22, "with O_DIRECT"), (28, "Make room"), (5, "dmesg"), (9, "The descriptor"), (71, "Mend what makes")],
     )
     def test_the_advice_about_failing_calls_is_for_their_reason(self, code: int, words: str) -> None:
         assert words in told(stories.failing_calls(code), "failing calls").advice

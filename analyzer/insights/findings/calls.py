@@ -570,6 +570,7 @@ OF_ERROR = {
         " (posix_memalign, `stat -c %o`)."
     ),
     **dict.fromkeys(lost_writes.REASONS, "Make room or raise the quota, and check the results of writes and of close."),
+    errno.EIO: "The device or the file system failed: see the kernel's log (dmesg), and copy what can still be read.",
     errno.EBADF: "The descriptor is closed, or open for the other direction alone: open the file for both (O_RDWR).",
     errno.EISDIR: "It is a directory: list it, or name a file in it.",
 }
