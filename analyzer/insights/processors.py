@@ -13,9 +13,10 @@ from functools import cached_property
 import numpy as np
 
 from tailrace.analyzer.insights.inputs import Inputs
+from tailrace.analyzer.store.processes import keys
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import count_text
-from tailrace.analyzer.util.types import Floats, Ints
+from tailrace.analyzer.util.types import Bools, Floats, Ints
 
 UNKNOWN = -1
 BUSY = 0.85
@@ -26,6 +27,8 @@ MOST_PROCESSES = 256
 """Of a task, those that want most, that are looked at."""
 MOSTLY = 0.5
 """Of its life, from which on a process that is on a processor or ready counts as one that wants a processor."""
+FULL = 1.1
+"""Of the time of the processors to which processes are bound: who was on them for more was bound to them no longer."""
 SEVERAL = 1.5
 """Threads of a process on average that are on a processor or ready, from which on its threads are spoken of."""
 
@@ -63,6 +66,17 @@ class Demand:
         """When at least so many were wanted, (n, 2)."""
         full = np.flatnonzero(self.wants[:-1] >= least)
         return np.column_stack((self.times[full], self.times[full + 1]))
+
+
+@dataclass(frozen=True)
+class Binding:
+    """Processes (positions in `Inputs.lives`) that might run on these processors only, and the others of their host
+    that other processes of the run might run on."""
+
+    host: str
+    cpus: frozenset[int]
+    others: frozenset[int]
+    processes: Ints
 
 
 @dataclass(frozen=True)
@@ -112,9 +126,13 @@ class Processors:
 
     @cached_property
     def demand(self) -> Demand:
-        """How many processors the run wanted when: of each task that of its processes that wants most. The parts of a
-        pipeline wait for each other, so that they want no more than the busiest of them."""
-        wanted = self._wanted()
+        """How many processors the run wanted when."""
+        return self.demand_of(np.ones(len(self.of_process), dtype=np.bool_))
+
+    def demand_of(self, those: Bools) -> Demand:
+        """How many processors these processes wanted when: of each task that of its processes that wants most. The
+        parts of a pipeline wait for each other, so that they want no more than the busiest of them."""
+        wanted = self._wanted(those)
         begun, over = (np.array([row[at] for row in wanted], dtype=np.int64) for at in (0, 1))
         wants = np.array([row[2] for row in wanted], dtype=np.float64)
         when, step = np.concatenate((over, begun)), np.concatenate((-wants, wants))
@@ -123,7 +141,7 @@ class Processors:
         order = np.lexsort((step, when))
         return Demand(when[order], np.cumsum(step[order]), np.cumsum(np.concatenate((-works, works))[order]))
 
-    def _wanted(self) -> list[tuple[int, int, float]]:
+    def _wanted(self, those: Bools) -> list[tuple[int, int, float]]:
         task, lives = self.task_of_process, self.inputs.lives
         span = lives.over - lives.begun
         share = np.where(self.ready >= 0, self.ready + self.ready_of, 0) / np.maximum(span, 1)
@@ -131,6 +149,7 @@ class Processors:
         share = np.where(span < LONG_NS, np.minimum(share, 1), share)
         works = np.zeros(len(span), dtype=np.bool_)
         works[lives.process[self.inputs.works[self.inputs.of_who]]] = True
+        works &= those
         by_task: dict[int, list[int]] = {}
         for process in np.flatnonzero(works)[np.argsort(-share[works], kind="stable")].tolist():
             by_task.setdefault(int(task[process]) if task[process] >= 0 else -1 - process, []).append(process)
@@ -151,11 +170,53 @@ class Processors:
         whole = int(intervals.length(rows, 1)[0]) * self.count
         if not whole:
             return 0.0
+        known = self._part(rows, np.maximum(self.of_process, 0) + np.maximum(self.ready, 0))
+        for binding in self.bindings:
+            mine = float(known[binding.processes].sum())
+            # However many wait for these processors, no others are busy for it.
+            known[binding.processes] *= min(1.0, len(binding.cpus) * whole / self.count / max(mine, 1.0))
+        return min(float(known.sum()) / whole, 1.0)
+
+    def _part(self, rows: intervals.Intervals, spent: Ints) -> Floats:
+        """What each process spent of something in a union of times (group 0), if it did so evenly."""
         lives = self.inputs.lives
         alone = np.zeros(len(lives.begun), dtype=np.int64)
         inside = intervals.cover(rows, 1).inside(alone, lives.begun, lives.over)
-        known = np.maximum(self.of_process, 0) + np.maximum(self.ready, 0)
-        return min(float((known * (inside / np.maximum(lives.over - lives.begun, 1))).sum()) / whole, 1.0)
+        return np.asarray(spent * (inside / np.maximum(lives.over - lives.begun, 1)), dtype=np.float64)
+
+    @cached_property
+    def bindings(self) -> list[Binding]:
+        """The processes that might not run on all processors of their host, by those on which they might when they
+        began."""
+        lives, m = self.inputs.lives, self.inputs.m
+        if "cpus" not in m.processes:
+            return []
+        told = dict(zip(keys(m.processes), m.processes["cpus"].fillna("").astype(str), strict=True))
+        of_host = _numbers_by_host(self.inputs)
+        found: dict[tuple[str, frozenset[int]], list[int]] = {}
+        for process, key in enumerate(keys(m.who.iloc[[actors[0] for actors in lives.actors]])):
+            host, cpus = str(m.who["host"].iat[lives.first(process)]), frozenset(listed(told.get(key, "")))
+            if cpus and cpus < of_host.get(host, set()):
+                found.setdefault((host, cpus), []).append(process)
+        return [
+            Binding(host, cpus, frozenset(of_host[host] - cpus), np.array(rows, dtype=np.int64))
+            for (host, cpus), rows in found.items()
+        ]
+
+    def shares(self, binding: Binding, times: Ints) -> tuple[float, float]:
+        """The share of a binding's processors that its processes were on in these times, and that of the others of its
+        host that the rest of the run was on, or was ready for where it might run on them."""
+        rows = intervals.union(intervals.make(np.zeros(len(times), dtype=np.int64), times[:, 0], times[:, 1]))
+        whole = int(intervals.length(rows, 1)[0])
+        on, ready = (self._part(rows, np.maximum(spent, 0)) for spent in (self.ready_of, self.ready))
+        hosts = self.inputs.m.who["host"].astype(str).to_numpy(dtype=object)
+        beside = hosts[[actors[0] for actors in self.inputs.lives.actors]] == binding.host
+        beside[binding.processes] = False
+        bound = np.zeros(len(on), dtype=np.bool_)
+        bound[[process for one in self.bindings for process in one.processes.tolist()]] = True
+        others = float(on[beside].sum() + ready[beside & ~bound].sum())
+        mine = float(on[binding.processes].sum())
+        return mine / max(len(binding.cpus) * whole, 1), others / max(len(binding.others) * whole, 1)
 
 
 def processors(inputs: Inputs) -> Processors:
@@ -179,13 +240,17 @@ def _count(inputs: Inputs) -> int:
 def by_host(inputs: Inputs) -> dict[str, int]:
     """How many processors of each host the run could use: those that at least one of its processes could run on, as a
     manager may bind each task to others."""
+    return {host: len(numbers) for host, numbers in _numbers_by_host(inputs).items()}
+
+
+def _numbers_by_host(inputs: Inputs) -> dict[str, set[int]]:
     table = inputs.m.processes
     if "cpus" not in table:
         return {}
     found: dict[str, set[int]] = {}
     for host, text in table[["host", "cpus"]].dropna().drop_duplicates().itertuples(index=False):
         found.setdefault(str(host), set()).update(listed(str(text)))
-    return {host: len(numbers) for host, numbers in found.items()}
+    return found
 
 
 def listed(text: str) -> set[int]:

@@ -727,3 +727,19 @@ def processor_waits(ready_ms: float = 75, tasks: int = 8, lasts_ms: int = 100) -
     for name, ms in (("run_ns", lasts_ms / 4), ("ready_ns", ready_ms), ("ready_of_ns", lasts_ms / 4)):
         table[name] = pd.array([round(ms * MS)] * len(table), dtype="Int64")
     return story.run(processes=table)
+
+
+def bound_processes(
+    cpus: tuple[str, ...] = ("0", "0"), used_ms: int = 500, ready_ms: int = 500, beside_ms: int = 1, beside: str = "0-1"
+) -> FakeRun:
+    """Processes that compute for a second where they may only run on some processors, and one more that hardly does."""
+    story, pids = Story(), range(1, len(cpus) + 2)
+    for pid in pids:
+        task(story, f"c{pid}", 0, 1000, writes=f"/c{pid}", pid=pid)
+    table = processes(*((pid, 99, "/bin/c") for pid in pids), used_ms=used_ms)
+    table["cpus"] = [*cpus, beside]
+    ran = [round(ms * MS) for ms in (*[used_ms] * len(cpus), beside_ms)]
+    ready = [round(ms * MS) for ms in (*[ready_ms] * len(cpus), 0)]
+    for name, ns in (("utime_ns", ran), ("run_ns", ran), ("ready_of_ns", ran), ("ready_ns", ready)):
+        table[name] = pd.array(ns, dtype="Int64")
+    return story.run(processes=table)

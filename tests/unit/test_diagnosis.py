@@ -498,6 +498,16 @@ class TestHealthy:
     def test_processes_that_wait_for_no_processor_or_are_as_few(self, how: dict[str, Any]) -> None:
         assert "waiting for a processor" not in kinds(stories.processor_waits(**how))
 
+    @pytest.mark.parametrize(
+        "how",
+        [{"cpus": ("0", "1"), "ready_ms": 0}, {"beside": "0"}, {"beside_ms": 900}, {"used_ms": 300}, {"used_ms": 900}],
+    )
+    def test_processes_whose_binding_costs_nothing_or_is_not_what_they_waited_for(self, how: dict[str, Any]) -> None:
+        """Each has its own; there are no others; the run uses the others; other programs have theirs; and they were on
+        more than they were bound to."""
+        run = stories.bound_processes(**how)
+        assert not any("bound to" in one.title for one in insights(run).findings())
+
     @pytest.mark.parametrize("how", [{"size": 4096}, {"name": "fputs"}])
     def test_pages_or_a_buffered_stream_through_a_pipe(self, how: dict[str, Any]) -> None:
         assert "small pipe writes" not in kinds(stories.small_pipe_writes(**how))
@@ -771,6 +781,23 @@ class TestWaits:
         text = insights(run).verdict.text
         assert "2 for up to 16 threads of 4 processes at a time" in text and "fewer threads" in text
         assert "all busy for 100% of 1.00 s (50% with this run)" in text
+
+    def test_processes_that_are_bound_to_one_processor_are_told_to_be_apart(self) -> None:
+        run = stories.bound_processes()
+        found = told(run, "waiting for a processor")
+        assert found.title == (
+            "2 processes were bound to processor 0 and waited up to 500 ms each for it, while the run had little or"
+            " nothing for processor 1 of n1"
+        )
+        assert found.advice.startswith("Bind them to different ones") and found.change == "binding to other processors"
+        assert found.cost_ns == 500 * MS
+        assert "were all busy" not in insights(run).verdict.text
+
+    def test_a_process_of_many_threads_is_told_to_be_bound_to_as_many_processors(self) -> None:
+        run = stories.bound_processes(cpus=("2",), used_ms=1000, ready_ms=3000, beside="0-3")
+        found = told(run, "waiting for a processor")
+        assert found.title.startswith("c1, of several threads, was bound to processor 2 and waited up to 3.00 s in sum")
+        assert found.title.endswith("for processors 0-1,3 of n1") and "--cpus-per-task" in found.advice
 
     def test_processes_of_one_thread_each_are_told_of_more_processors(self) -> None:
         run = stories.processor_waits(tasks=8, lasts_ms=1000, ready_ms=750)

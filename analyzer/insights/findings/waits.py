@@ -30,7 +30,7 @@ from tailrace.analyzer.insights.finding import (
     rows_of,
 )
 from tailrace.analyzer.insights.polls import SLEEPS, TRIES, Loop
-from tailrace.analyzer.insights.processors import BUSY, SEVERAL
+from tailrace.analyzer.insights.processors import BUSY, FULL, SEVERAL, Binding, Demand, Processors
 from tailrace.analyzer.insights.waits import LockWait
 from tailrace.analyzer.model import outcomes
 from tailrace.analyzer.store import processes
@@ -396,10 +396,84 @@ FEWER_THREADS = (
 """The advice where processes have several threads that want processors."""
 
 
+OTHERWISE = Threshold(50, "% of the time of the host's other processors")
+BIND = "binding to other processors"
+BIND_APART = (
+    "Bind them to different ones, or not at all: srun --cpu-bind, mpirun --bind-to and --map-by, taskset, and the cores"
+    " that each asks its manager for. Two runs of mpirun on one node each bind from its first processor on."
+)
+BIND_WIDER = (
+    "Let it run on as many processors as it has threads (srun --cpus-per-task, mpirun --map-by slot:PE=n, --bind-to"
+    " none, taskset), or give it as many threads as it has processors (OMP_NUM_THREADS)."
+)
+"""The advice where processes of several threads are bound to fewer processors."""
+
+
+def _bound_waits(found: Analyses) -> Match | None:
+    """The processes that waited for the processors to which they are bound, while the run hardly used the others."""
+    inputs, told = found.inputs, found.processors
+    rows: list[tuple[int, Binding, Demand, int, int]] = []
+    tasks: set[int] = set()
+    for binding in told.bindings:
+        mine = np.zeros(len(told.ready), dtype=np.bool_)
+        mine[binding.processes] = True
+        mine &= told.ready > 0
+        demand = told.demand_of(mine)
+        crowded = demand.crowded(MORE.value * len(binding.cpus))
+        on, others = told.shares(binding, crowded) if len(crowded) else (0.0, 1.0)
+        if not BUSY <= on <= FULL or OTHERWISE.reached(round(100 * others), 100):
+            continue
+        of = np.where(mine, told.task_of_process, -1)
+        spent = found.waits.on_path(found.critical.path, dict.fromkeys(np.unique(of[of >= 0]).tolist(), crowded))
+        parts = {code: _share_of_waits(told, of == code, ns) for code, ns in spent.items()}
+        tasks |= {code for code, ns in parts.items() if ns}
+        rows.append((sum(parts.values()), binding, demand, int(mine.sum()), int(told.ready[mine].max())))
+    rows.sort(key=lambda row: -row[0])
+    cost = min(sum(row[0] for row in rows), inputs.makespan_ns)
+    if not rows or not LEAST.reached(cost, inputs.makespan_ns):
+        return None
+    _, binding, demand, count, waited = rows[0]
+    top = max(tasks, key=lambda code: int(told.ready_of_task[code]))
+    one = f"{inputs.called(top)}, of several threads, was" if count == 1 else f"{count:,} processes were"
+    return Match(
+        title=f"{one} bound to {_numbered(binding.cpus)} and waited up to {time_text(waited)}"
+        f"{' in sum' if demand.threaded else ' each'} for {'it' if len(binding.cpus) == 1 else 'them'}, while the run"
+        f" had little or nothing for {_numbered(binding.others)} of {binding.host}{more(len(rows))}",
+        advice=BIND_WIDER if demand.threaded else BIND_APART,
+        change=BIND,
+        names={"task": found.task_id(top)},
+        cost_ns=cost,
+        estimate=True,
+        count=len(rows),
+        evidence=[
+            Evidence(host=one.host, cpus=_numbered(one.cpus), processes=number, ready_ns=ns)
+            for _, one, _, number, ns in rows[:EVIDENCE]
+        ],
+        tasks=tasks,
+    )
+
+
+def _share_of_waits(told: Processors, those: Bools, ns: int) -> int:
+    """Of a time in which processes were on a processor or ready, the part in which they were ready."""
+    waited, used = int(told.ready[those].sum()), int(told.ready_of[those].sum())
+    return int(ns * waited / max(waited + used, 1))
+
+
+def _numbered(cpus: frozenset[int]) -> str:
+    """Processors in words: "processor 0", "processors 0-3,8"."""
+    numbers = np.array(sorted(cpus), dtype=np.int64)
+    parts = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
+    said = ",".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else f"{part[0]}" for part in parts)
+    return f"processor{'s' if len(numbers) > 1 else ''} {said}"
+
+
 def processor_waits(found: Analyses) -> Iterator[Match]:
-    """All such tasks, as one match."""
+    """All such tasks, as one match; those of processes that are bound to processors of which the run has others."""
     inputs, told = found.inputs, found.processors
     if not told.count or not (told.ready > 0).any():
+        return
+    if (bound := _bound_waits(found)) is not None:
+        yield bound
         return
     demand = told.demand
     crowded = demand.crowded(MORE.value * told.count)
@@ -407,9 +481,8 @@ def processor_waits(found: Analyses) -> Iterator[Match]:
     rows: list[tuple[int, int, int]] = []
     for code, ns in on.items():
         mine = (told.task_of_process == code) & (told.ready >= 0)
-        waited, used = int(told.ready[mine].sum()), int(told.ready_of[mine].sum())
-        if waited:
-            rows.append((int(ns * waited / (waited + used)), code, int(told.ready[mine].max())))
+        if part := _share_of_waits(told, mine, ns):
+            rows.append((part, code, int(told.ready[mine].max())))
     rows.sort(key=lambda row: -row[0])
     cost = min(sum(row[0] for row in rows), inputs.makespan_ns)
     if not LEAST.reached(cost, inputs.makespan_ns):
@@ -444,7 +517,10 @@ PROCESSOR_WAITS = Rule(
         "By the kernel's account of each process (schedstat) the tasks of the run together were on a processor or ready"
         f" for one, at least {MORE.value:g} for each that they could use, and those of the critical path were ready and"
         " waited. A task counts as its process that wants most, and that one as its threads that are on a processor or"
-        f" ready on average; where these are {SEVERAL:g} or more, the change is fewer threads. The estimate is that"
+        f" ready on average; where these are {SEVERAL:g} or more, the change is fewer threads. Where processes"
+        f" were bound to some processors of a host, wanted {MORE.value:g} or more for each and filled them"
+        f" ({BUSY:.0%}), while the run used less than {OTHERWISE}, the change is another binding; what other programs"
+        " ran on those is not known. The estimate is that"
         " share of their time then: what as many processors as are wanted could save, an upper bound."
     ),
     advice=(
@@ -455,7 +531,7 @@ PROCESSOR_WAITS = Rule(
     source="proc(5): /proc/PID/schedstat",
     query="tailrace task {run} {task}",
     find=processor_waits,
-    thresholds=(MORE, LEAST),
+    thresholds=(MORE, OTHERWISE, LEAST),
     change="more processors",
 )
 
