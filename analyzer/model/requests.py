@@ -15,7 +15,11 @@ Request = dict[str, float]
 def of(run: AnalyzedRun) -> dict[tuple[str, str], Request]:
     """(workflow, task) -> what it asked for, of `RESOURCES`; cores are those that it got where the manager says no
     more. Tasks that asked for nothing are left out."""
-    tasks = run.declared_tasks
+    return of_table(run.declared_tasks)
+
+
+def of_table(tasks: pd.DataFrame) -> dict[tuple[str, str], Request]:
+    """The same of the declared tasks of a run."""
     if not len(tasks):
         return {}
     found = {}

@@ -878,6 +878,40 @@ class TestTooFewWorkers:
         assert found.title.startswith("Tasks of the critical path were ready for 300 ms of 400 ms")
         assert found.query == "tailrace whatif /runs/story --workers 2"
 
+    def reserved(
+        self, cores: int = 2, used_ms: int = 90, ready_ms: int = 5, last_ms: int | None = None, known: bool = True
+    ) -> FakeRun:
+        """Four tasks, submitted at once, each a process that uses one processor, one at a time. last_ms: what the last
+        one used."""
+        story = Story()
+        moment(story, 0, pid=99)
+        names = [f"a{n}" for n in range(4)]
+        for n, name in enumerate(names):
+            task(story, name, 100 * n + 1, 100 * n + 100, writes=f"/{name}", pid=n + 1)
+        moment(story, 400, pid=99)
+        rows = pd.DataFrame([{"workflow": "w", "stage": "a", "task": name, "parent": None} for name in names])
+        rows["t_submit_ns"] = pd.array([T0_NS] * 4, dtype="Int64")
+        rows["cores"] = pd.array([cores] * 4, dtype="Int64")
+        table = processes(*((n + 1, 99, "/bin/a") for n in range(4)), used_ms=used_ms, cpus="0-3")
+        used = [round(ms * MS) for ms in (*[used_ms] * 3, used_ms if last_ms is None else last_ms)]
+        table["utime_ns"] = pd.array(used, dtype="Int64")
+        for name, ns in (("run_ns", used), ("ready_of_ns", used), ("ready_ns", [round(ready_ms * MS)] * 4)):
+            table[name] = pd.array(ns if known else [None] * 4, dtype="Int64")
+        return story.run(declared_tasks=rows, processes=table)
+
+    def test_tasks_that_use_fewer_cores_than_they_asked_for_are_told_so(self) -> None:
+        found = told(self.reserved(), "limited concurrency")
+        assert found.title.endswith(": each task of a asked for 2 cores and had work for 1.0 at most")
+        assert found.advice.startswith("Ask for as many cores") and found.change == "fewer cores reserved for each task"
+
+    @pytest.mark.parametrize(
+        "how", [{"cores": 1}, {"used_ms": 180}, {"ready_ms": 80}, {"last_ms": 180}, {"known": False}]
+    )
+    def test_cores_that_tasks_did_not_ask_for_or_had_use_for(self, how: dict[str, Any]) -> None:
+        """One of them used or wanted several, or that is not known."""
+        found = told(self.reserved(**how), "limited concurrency")
+        assert "asked for" not in found.title and found.change == "more workers"
+
     def test_tasks_that_are_submitted_one_by_one_waited_for_nobody(self) -> None:
         assert "limited concurrency" not in kinds(self.run(1, submitted=False))
 

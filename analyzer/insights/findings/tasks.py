@@ -47,7 +47,7 @@ from tailrace.analyzer.insights.findings.files import bytes_by_process
 from tailrace.analyzer.insights.inputs import FLOOR_BYTES, Inputs
 from tailrace.analyzer.insights.lifetime import COPIER, COPIERS, KERNEL
 from tailrace.analyzer.insights.retries import Retry
-from tailrace.analyzer.model import outcomes, own_time, time_model
+from tailrace.analyzer.model import outcomes, own_time, requests, time_model
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.model.order import AWAITED, DATA, DECLARED
 from tailrace.analyzer.model.outcomes import RETRIED
@@ -104,9 +104,12 @@ def limited_concurrency(found: Analyses) -> Iterator[Match]:
         gain = int(min(waited * (1 - used), makespan - found.critical.bound_ns))
         if known:
             gain = max(min(gain, whatif.estimate(found.inputs, workers=2 * most).saved_ns), 0)
+        reserved = _reserved_cores(found, waits)
         yield Match(
             title=f"Tasks of the critical path were ready for {time_text(waited)} of {time_text(makespan)} while others"
-            f" ran in their place, at most {most} at a time",
+            f" ran in their place, at most {most} at a time{f': {reserved}' if reserved else ''}",
+            advice=FEWER_CORES if reserved else "",
+            change="fewer cores reserved for each task" if reserved else "",
             names={"workers": str(2 * most)},
             query="" if known else "tailrace.open({run}).insights().critical.path",
             cost_ns=gain,
@@ -123,6 +126,47 @@ def limited_concurrency(found: Analyses) -> Iterator[Match]:
             ],
             tasks=set(pieces["task"].tolist()),
         )
+
+
+MOST_OF_TIME = 0.5
+"""Of the time of the tasks that ran in the place of others, from which on their requests are why."""
+FEWER_CORES = (
+    "Ask for as many cores as a task uses (threads: in Snakemake, cpus in Nextflow, cores in Flux, --cpus-per-task in"
+    " Slurm), so that more run at a time on the same ones; or have its program use what it asks for."
+)
+"""The advice where tasks asked for more cores than they use."""
+
+
+def _reserved_cores(found: Analyses, waits: intervals.Intervals) -> str:
+    """Words on the tasks that ran in these times, if most of them had several cores reserved and computed on no more
+    than one; "": they did not, or it is not known."""
+    inputs, told = found.inputs, found.processors
+    if "declared_tasks" not in inputs.tables:
+        return ""
+    asked, names = requests.of_table(inputs.tables["declared_tasks"]), outcomes.task_keys(inputs.tasks)
+    tasks = np.array([at for at in resource_waits.innermost(inputs) if names[at] in asked], dtype=np.int64)
+    start, end = (inputs.tasks[name].to_numpy(dtype=np.int64)[tasks] for name in ("start_ns", "end_ns"))
+    ran = intervals.cover(waits, 1).inside(np.zeros(len(tasks), dtype=np.int64), start, end)
+    own = told.task_of_process
+    known = (own >= 0) & (told.ready >= 0)
+    ready = grouping.sums(own[known], told.ready[known], len(inputs.tasks))[tasks]
+    share = (told.of_task[tasks] + ready) / np.maximum(end - start, 1)
+    several = np.array([asked[names[task]].get("cores", 0) >= 2 for task in tasks], dtype=np.bool_)
+    told_of = (told.of_task[tasks] >= 0) & np.isin(tasks, own[known])
+    over = several & told_of & (share <= ONE) & (ran > 0)
+    if not over.any() or ran[over].sum() < MOST_OF_TIME * max(int(ran.sum()), 1):
+        return ""
+    stage = inputs.tasks["stage_code"].to_numpy(dtype=np.int64)[tasks]
+    top = int(np.bincount(stage[over], ran[over]).argmax())
+    mine = over & (stage == top)
+    # Of a stage in which one did use them, the request fits that one.
+    if (told_of & several & (stage == top) & (share > ONE)).any():
+        return ""
+    cores = sorted({int(asked[names[task]]["cores"]) for task in tasks[mine]})
+    span = f"{cores[0]}" if len(cores) == 1 else f"{cores[0]} to {cores[-1]}"
+    name = str(inputs.stages["stage"].iat[top])
+    who = "each task" if mine.sum() > 1 else "the task"
+    return f"{who} of {name} asked for {span} cores and had work for {max(float(share[mine].max()), 0.1):.1f} at most"
 
 
 def _most_at_once(found: Analyses) -> int:
@@ -148,7 +192,8 @@ LIMITED_CONCURRENCY = Rule(
         " of others was ready when it was submitted. What more workers could save at most is the makespan less the"
         " longest chain of work, and the share of that time in which processors were idle; where"
         f" {MUCH_USED:.0%} of them were busy, more workers would only share them. It is no more than `tailrace whatif`"
-        " estimates for twice as many."
+        " estimates for twice as many. Where most of what ran meanwhile had asked for 2 cores or more, and by the"
+        f" kernel's account was on {ONE:g} at most, or ready for one, the change is to ask for fewer."
     ),
     advice=(
         "Run more tasks at a time, as far as processors and memory allow (`tailrace whatif --workers` estimates the"
