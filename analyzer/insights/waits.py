@@ -20,7 +20,7 @@ from __future__ import annotations
 import errno
 import os
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -306,14 +306,18 @@ def _with_ends(inputs: Inputs, rows: pd.DataFrame) -> pd.DataFrame:
     begun = ((rows["name"] == CONNECT) & (rows["errno"] == errno.EINPROGRESS)).to_numpy(dtype=np.bool_)
     if not begun.any():
         return rows
+    return rows.assign(errno=np.where(begun & had_bytes(inputs, rows["own_path"]), 0, rows["errno"]))
+
+
+def had_bytes(inputs: Inputs, connections: Iterable[str]) -> Bools:
+    """Whether bytes ever passed over each of these connections (names of both ends)."""
     m = inputs.m
     used = np.zeros(len(m.table.files), dtype=np.bool_)
     used[m.bursts["file"].to_numpy()[(m.bursts["bytes"] > 0).to_numpy()]] = True
     sockets = used & (m.table.files["ftype"] == "sock").to_numpy(dtype=np.bool_)
     aliases = m.table.aliases
     names = {channels.ends(path) for path in aliases["path"][sockets[aliases["file"].to_numpy(dtype=np.int64)]]}
-    passed = np.array([channels.ends(path) in names for path in rows["own_path"]], dtype=np.bool_)
-    return rows.assign(errno=np.where(begun & passed, 0, rows["errno"]))
+    return np.array([channels.ends(path) in names for path in connections], dtype=np.bool_)
 
 
 def _read(inputs: Inputs, actors: Ints, names: Collection[str]) -> pd.DataFrame:

@@ -743,3 +743,18 @@ def bound_processes(
     for name, ns in (("utime_ns", ran), ("run_ns", ran), ("ready_of_ns", ran), ("ready_ns", ready)):
         table[name] = pd.array(ns, dtype="Int64")
     return story.run(processes=table)
+
+
+def unanswered(ret: int = 0, errno: int = 115, late: bool = False) -> FakeRun:
+    """A task that begins a connection and waits for 80 ms until it may write to it, in vain. ret: what the wait
+    returned; errno: what the connect said; late: whether bytes pass over it in the end."""
+    story = Story()
+    where: dict[str, Any] = {"task": "use", "stage": "u", "pid": 1}
+    sock: dict[str, Any] = {"path": "tcp:10.0.0.2:40000->10.0.0.1:80", "file": "0:8:5", "ftype": "sock"}
+    moment(story, 0, **where)
+    story.event("connect", at_ms=1, cat="SOCKET", errno=errno, ret=-1, **sock, **where)
+    story.event("poll", at_ms=2, dur=80 * MS, cat="WAIT", ret=ret, **sock, **where)
+    if late:
+        story.event("send", dir="w", size=100, at_ms=90, cat="SOCKET", ret=100, **sock, **where)
+    story.write("/out", 0, 100, at_ms=99, **where)
+    return story.run()

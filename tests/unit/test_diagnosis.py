@@ -508,6 +508,10 @@ class TestHealthy:
         run = stories.bound_processes(**how)
         assert not any("bound to" in one.title for one in insights(run).findings())
 
+    @pytest.mark.parametrize("how", [{"ret": 1}, {"errno": 111}, {"late": True}])
+    def test_a_connection_that_is_accepted_in_the_end_or_refused_at_once(self, how: dict[str, Any]) -> None:
+        assert "waiting for a server" not in kinds(stories.unanswered(**how))
+
     @pytest.mark.parametrize("how", [{"size": 4096}, {"name": "fputs"}])
     def test_pages_or_a_buffered_stream_through_a_pipe(self, how: dict[str, Any]) -> None:
         assert "small pipe writes" not in kinds(stories.small_pipe_writes(**how))
@@ -781,6 +785,11 @@ class TestWaits:
         text = insights(run).verdict.text
         assert "2 for up to 16 threads of 4 processes at a time" in text and "fewer threads" in text
         assert "all busy for 100% of 1.00 s (50% with this run)" in text
+
+    def test_a_connection_that_nobody_accepts_is_waited_for_in_vain(self) -> None:
+        found = told(stories.unanswered(), "waiting for a server")
+        assert found.title == "use waited 80.0 ms for a connection to 10.0.0.1:80 that nobody accepted"
+        assert found.cost_ns == 80 * MS and found.advice.startswith("Nobody answers there")
 
     def test_processes_that_are_bound_to_one_processor_are_told_to_be_apart(self) -> None:
         run = stories.bound_processes()

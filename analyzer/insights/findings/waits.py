@@ -31,6 +31,7 @@ from tailrace.analyzer.insights.finding import (
 )
 from tailrace.analyzer.insights.polls import SLEEPS, TRIES, Loop
 from tailrace.analyzer.insights.processors import BUSY, FULL, SEVERAL, Binding, Demand, Processors
+from tailrace.analyzer.insights.unanswered import Unanswered, unanswered
 from tailrace.analyzer.insights.waits import LockWait
 from tailrace.analyzer.model import outcomes
 from tailrace.analyzer.store import processes
@@ -545,8 +546,58 @@ class _Server(NamedTuple):
     tasks: int
 
 
+NOBODY = (
+    "Nobody answers there: start the server before, mend the address in the program's configuration (a licence server,"
+    " a proxy, a host that is gone), or have the program wait for less time, and only once."
+)
+"""The advice where connections were never accepted."""
+
+
 def server_waits(found: Analyses) -> Iterator[Match]:
-    """All servers, as one match."""
+    """All servers that answered, as one match, and all that did not."""
+    yield from _answered(found)
+    yield from _unanswered(found)
+
+
+def _unanswered(found: Analyses) -> Iterator[Match]:
+    inputs = found.inputs
+    rows = [
+        (found.waits.on_path(found.critical.path, {one.task: one.times}).get(one.task, 0), one)
+        for one in unanswered(inputs)
+    ]
+    by_address: dict[str, list[tuple[int, Unanswered]]] = {}
+    for ns, one in rows:
+        by_address.setdefault(one.address, []).append((ns, one))
+    of_each = sorted(by_address.values(), key=lambda each: -sum(ns for ns, _ in each))
+    cost = min(sum(ns for ns, _ in rows), inputs.makespan_ns)
+    if not rows or not LEAST.reached(cost, inputs.makespan_ns):
+        return
+    each = of_each[0]
+    top = each[0][1]
+    times = f", {top.connections:,} times" if top.connections > 1 else ""
+    others = f"; {len(each):,} {inputs.units} waited {time_text(sum(one.waited_ns for _, one in each))} for it"
+    yield Match(
+        title=f"{inputs.called(top.task)} waited {time_text(top.waited_ns)} for a connection to {top.address} that"
+        f" nobody accepted{times}{others if len(each) > 1 else ''}{more(len(of_each))}",
+        advice=NOBODY,
+        change="no wait for an answer",
+        query="tailrace query {run} {task} --path {server} --by name,path --agg count --agg sum:dur",
+        names={"task": found.of_task(top.task), "server": [f"*->{literal(top.address)}"]},
+        cost_ns=cost,
+        estimate=True,
+        count=len(of_each),
+        evidence=[
+            Evidence(
+                task=inputs.called(one.task), server=one.address, waited_ns=one.waited_ns, connections=one.connections
+            )
+            for _, one in each[:EVIDENCE]
+        ],
+        tasks={one.task for _, one in rows},
+        where=f"at {top.address}",
+    )
+
+
+def _answered(found: Analyses) -> Iterator[Match]:
     inputs, path = found.inputs, found.critical.path
     pieces = path[path["task"] >= 0]
     task, high = (pieces[name].to_numpy(dtype=np.int64) for name in ("task", "end_ns"))
@@ -612,8 +663,9 @@ SERVER_WAITS = Rule(
     title="Tasks that wait for a server outside of the run",
     definition=(
         "A task of the critical path was inside reads of a connection whose other end is no process of the run: an"
-        " object store, a database, a web server. The estimate is that time: an upper bound of what could be saved"
-        " by having the data there before."
+        " object store, a database, a web server. Or it waited for a connection until its time was over (poll or select"
+        " that timed out after connect, or ETIMEDOUT), over which no byte ever passed. The estimate is that time: an"
+        " upper bound of what could be saved by having the data there before, or an answer at once."
     ),
     advice=(
         "Fetch the data before the task or beside other work, over several connections, or keep a copy near; ask"
