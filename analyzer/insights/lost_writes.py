@@ -29,7 +29,8 @@ from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import calls
 from tailrace.analyzer.store.loader import Part
 from tailrace.analyzer.store.schema import UPPER_LAYERS
-from tailrace.analyzer.util.types import Ints, Row
+from tailrace.analyzer.util.intervals import Intervals
+from tailrace.analyzer.util.types import Bools, Row
 
 REASONS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 SETTLES = ("close", "fclose", "fflush", "fsync", "fdatasync", "msync")
@@ -67,8 +68,8 @@ class LostWrites:
 
 
 def lost_writes(inputs: Inputs, failed: frozenset[int]) -> list[LostWrites]:
-    """The lost writes of a run; those that nothing tells of come first, then those whose files
-    others read, then by bytes.
+    """The lost writes of a run; those that nothing tells of come first, then those whose files others read, then by
+    bytes.
 
     Args:
         failed: tasks of which their manager said that they failed.
@@ -76,19 +77,21 @@ def lost_writes(inputs: Inputs, failed: frozenset[int]) -> list[LostWrites]:
     rows = _failed_writes(inputs)
     if not len(rows):
         return []
-    later, ends = _Later(inputs), failures.ends(inputs)
+    ends, later = failures.ends(inputs), dict[int, _Later]()
     found = []
     for _, group in rows.groupby(["process", "code", "path", "errno"], sort=False):
         top: Row = group.iloc[0].to_dict()
         process, file = int(top["process"]), int(top["code"])
-        missing = [later.readers(file, process, row) for row in _writes(group)]
+        if file not in later:
+            later[file] = _Later(inputs, file)
+        missing = [later[file].readers(process, row) for row in _writes(group)]
         lost = group[[tasks is not None for tasks in missing]]
         if not len(lost):
             continue
         readers = {reader for tasks in missing if tasks for reader in tasks}
         noticed = bool(ends.code[process] or ends.signal[process])
         one = _lost(inputs, lost, tuple(sorted(readers)), noticed, failed)
-        if readers or not (one.noticed or later.elsewhere(process, one.path, int(lost["at"].min()))):
+        if readers or not (one.noticed or _elsewhere(inputs, process, one.path, int(lost["at"].min()))):
             found.append(one)
     return sorted(found, key=lambda one: (one.noticed, not one.readers, -one.bytes, -one.calls))
 
@@ -203,56 +206,65 @@ def _writes(rows: pd.DataFrame) -> list[_Write]:
 
 
 class _Later:
-    """What happened to files afterwards."""
+    """What happened to a file afterwards."""
 
-    def __init__(self, inputs: Inputs) -> None:
+    def __init__(self, inputs: Inputs, file: int) -> None:
         self._inputs, m = inputs, inputs.m
-        self._bursts = m.bursts.reset_index(drop=True)
+        # The positions of its bursts are the groups of their extents.
+        at = np.flatnonzero((m.bursts["file"] == file).to_numpy())
+        self._bursts = m.bursts.iloc[at]
         self._process = inputs.lives.process[self._bursts["who"].to_numpy(dtype=np.int64)]
         self._wrote = (self._bursts["dir"] == WRITE).to_numpy()
+        extents = m.table.extents
+        mine = np.isin(extents.group, at)
+        self._extents = Intervals(*(column[mine] for column in extents))
+        self._of_extent = np.searchsorted(at, self._extents.group)
+        self._gone = self._removed(file)
 
-    def readers(self, file: int, process: int, row: _Write) -> set[int] | None:
+    def readers(self, process: int, row: _Write) -> set[int] | None:
         """The tasks of other processes that read the file while the bytes of a failed write were missing; None: it was
         made good before anybody could."""
-        bursts = self._bursts
-        later = (bursts["file"] == file).to_numpy() & (bursts["last_ns"] > row.at).to_numpy()
-        if self._succeeded(np.flatnonzero(later & self._wrote), process, row):
+        later = (self._bursts["last_ns"] > row.at).to_numpy()
+        if self._succeeded(later & self._wrote, process, row):
             return None
-        until = self._mended(file, np.flatnonzero(later & self._wrote), row.at)
-        reads = later & (bursts["dir"] == READ).to_numpy() & (self._process != process)
+        until = self._mended(later & self._wrote, row.at)
+        reads = later & (self._bursts["dir"] == READ).to_numpy() & (self._process != process)
         if until is not None:
-            reads &= (bursts["first_ns"] < until).to_numpy()
-        tasks = {int(task) for task in self._inputs.of_who[bursts["who"].to_numpy()[reads]]}
+            reads &= (self._bursts["first_ns"] < until).to_numpy()
+        tasks = {int(task) for task in self._inputs.of_who[self._bursts["who"].to_numpy()[reads]]}
         return tasks if tasks or until is None else None
 
-    def _succeeded(self, writes: Ints, process: int, row: _Write) -> bool:
+    def _succeeded(self, writes: Bools, process: int, row: _Write) -> bool:
         """Whether one of these bursts has the first byte of a failed write; of one at an unknown place whether its
         process wrote on."""
         if row.offset == STREAM:
             return False
         if row.offset == UNKNOWN:
             return bool((self._process[writes] == process).any())
-        extents = self._inputs.m.table.extents
-        inside = (extents.start <= row.offset) & (extents.end > row.offset)
-        return bool(np.isin(writes, extents.group[inside]).any())
+        inside = (self._extents.start <= row.offset) & (self._extents.end > row.offset)
+        return bool(writes[self._of_extent[inside]].any())
 
-    def _mended(self, file: int, writes: Ints, at: int) -> int | None:
-        """When the file was removed, cut off, made anew or replaced after a time; None: never."""
+    def _removed(self, file: int) -> list[int]:
+        """When the file was removed, cut off or replaced."""
         m = self._inputs.m
         facts, cuts = m.table.facts, m.table.cuts
-        anew = self._bursts.iloc[writes]
         path = str(m.paths[file]) if file >= 0 else ""
         gone = (facts["file"] == file) & (facts["what"] == "unlink")
         over = (facts["what"] == "rename") & (facts["path2"].astype(object) == path) & (facts["file"] != file)
-        times = [
-            *anew.loc[(anew["fresh"] > 0).to_numpy(), "first_ns"],
-            *facts.loc[(gone | over).to_numpy(dtype=np.bool_), "last_ns"],
-            *cuts.loc[((cuts["file"] == file) & (cuts["what"] == "truncate")).to_numpy(dtype=np.bool_), "last_ns"],
-        ]
-        return min((int(time) for time in times if time > at), default=None)
+        cut = (cuts["file"] == file) & (cuts["what"] == "truncate")
+        picked = ((facts, gone | over), (cuts, cut))
+        return [int(time) for rows, which in picked for time in rows.loc[which.to_numpy(dtype=np.bool_), "last_ns"]]
 
-    def elsewhere(self, process: int, path: str, at: int) -> bool:
-        """Whether a file is a cache's, or its process wrote one of the same name afterwards."""
-        begun = self._wrote & (self._process == process) & (self._bursts["first_ns"] > at).to_numpy()
-        others = {str(self._inputs.m.paths[file]) for file in self._bursts["file"].to_numpy()[begun]} - {path}
-        return "/.cache/" in path or basename(path) in map(basename, others)
+    def _mended(self, writes: Bools, at: int) -> int | None:
+        """When the file was removed, cut off, made anew or replaced after a time; None: never."""
+        anew = self._bursts["first_ns"][writes & (self._bursts["fresh"] > 0).to_numpy()]
+        return min((int(time) for time in (*anew, *self._gone) if time > at), default=None)
+
+
+def _elsewhere(inputs: Inputs, process: int, path: str, at: int) -> bool:
+    """Whether a file is a cache's, or its process wrote one of the same name afterwards."""
+    bursts = inputs.m.bursts
+    mine = inputs.lives.process[bursts["who"].to_numpy(dtype=np.int64)] == process
+    begun = mine & (bursts["dir"] == WRITE).to_numpy() & (bursts["first_ns"] > at).to_numpy()
+    others = {str(inputs.m.paths[file]) for file in bursts["file"].to_numpy()[begun]} - {path}
+    return "/.cache/" in path or basename(path) in map(basename, others)

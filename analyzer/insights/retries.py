@@ -68,6 +68,7 @@ class _Tries:
         self.inputs, self.m, self.lives = inputs, inputs.m, inputs.lives
         self.ends = failures.ends(inputs)
         self.keys = processes.keys(self.m.who.iloc[[of[0] for of in self.lives.actors]])
+        self.uses: dict[int, _Use] = {}
 
     def found(self) -> list[Retry]:
         """As `retries`."""
@@ -135,15 +136,17 @@ class _Tries:
         return bool(one.reads or one.writes)
 
     def _tree(self, process: int) -> Iterator[int]:
-        """The process and all below it."""
-        yield process
-        for child in self.below.get(process, ()):
-            yield from self._tree(child)
+        """The process and all below it; without recursion, since processes may be thousands deep."""
+        pending = [process]
+        while pending:
+            yield (one := pending.pop())
+            pending += self.below.get(one, ())
 
     def _origin(self, process: int) -> int:
         """Of the children that failed the one that ended last, and so on: as `failures.process_faults` has it."""
-        failed = [child for child in self.below.get(process, ()) if self._failed(child)]
-        return self._origin(max(failed, key=lambda child: int(self.lives.over[child]))) if failed else process
+        while failed := [child for child in self.below.get(process, ()) if self._failed(child)]:
+            process = max(failed, key=lambda child: int(self.lives.over[child]))
+        return process
 
     def _read_bursts(self) -> None:
         m = self.m
@@ -167,6 +170,11 @@ class _Tries:
                 self.writers.setdefault(file, []).append((process, first, last))
 
     def _use(self, process: int) -> _Use:
+        if process not in self.uses:
+            self.uses[process] = self._used_by(process)
+        return self.uses[process]
+
+    def _used_by(self, process: int) -> _Use:
         reads: dict[int, int] = {}
         writes: dict[int, int] = {}
         taken: set[int] = set()

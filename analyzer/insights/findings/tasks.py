@@ -1012,12 +1012,13 @@ def _read_by_all(found: Analyses) -> Iterator[tuple[_ReadByAll, Ints]]:
     whole = seen >= WHOLE * found.lifetime.files["size"].reindex(file).to_numpy()
     long = whole & (computed >= OF_LIFE.value / 100 * np.maximum(life, 1))
     stage = call_costs.stage_of_who(inputs)
-    names = [m.program(one) for one in range(len(m.who))]
-    for of_file in np.unique(file[long]).tolist():
-        readers = np.flatnonzero(long & (file == of_file))
-        code, program = int(stage[actor[readers[0]]]), names[int(actor[readers[0]])]
-        every = [at for at in np.flatnonzero(rank != "").tolist() if stage[at] == code and names[at] == program]
-        ranks = {str(rank[at]) for at in every}
+    ranks_of: dict[tuple[int, str], set[str]] = {}
+    for one in np.flatnonzero(rank != "").tolist():
+        ranks_of.setdefault((int(stage[one]), m.program(one)), set()).add(str(rank[one]))
+    for of_file, mine_of in grouping.parts(uses[long].assign(at=np.flatnonzero(long)), "file"):
+        readers = mine_of["at"].to_numpy(dtype=np.int64)
+        code, program = int(stage[actor[readers[0]]]), m.program(int(actor[readers[0]]))
+        ranks = ranks_of[code, program]
         if len(ranks) < READERS.value or {str(rank[at]) for at in actor[readers]} != ranks:
             continue
         yield (

@@ -864,25 +864,36 @@ def _left_helpers(found: Analyses) -> Iterator[_Helper]:
     least = max(LONG.value * 1e6, LEAST.value / 100 * inputs.makespan_ns)
     after = lives.over - lives.over[np.maximum(parents, 0)]
     left = (parents >= 0) & (after >= least) & (lives.begun < lives.over[np.maximum(parents, 0)])
-    pipes = m.of_type("fifo")
-    file, who, ways = (m.bursts[name].to_numpy(dtype=np.int64) for name in ("file", "who", "dir"))
-    wrote, read = pipes & (ways == edge_table.WRITE), pipes & (ways == edge_table.READ)
     ended = set(processes.keys(m.processes[m.processes["exit"].notna()])) if "exit" in m.processes else set()
-    for process in np.intersect1d(np.flatnonzero(left), lives.process[who[wrote]]).tolist():
+    rows = m.bursts[m.of_type("fifo")][["who", "file", "dir", "last_ns"]]
+    rows = rows.assign(process=lives.process[rows["who"].to_numpy(dtype=np.int64)])
+    writes = rows[(rows["dir"] == edge_table.WRITE).to_numpy()]
+    writes = writes.assign(over=lives.over[writes["process"].to_numpy()])
+    # No other writer is left: of a pipe that all have in common the last one.
+    is_last = (writes["over"] >= writes.groupby("file")["over"].transform("max")).groupby(writes["process"]).all()
+    writes = writes[np.isin(writes["process"], np.intersect1d(is_last.index[is_last], np.flatnonzero(left)))]
+    by_file = dict(grouping.parts(rows[rows["file"].isin(writes["file"])], "file"))
+    found_ones: list[tuple[int, int]] = []
+    for process, mine in grouping.parts(writes, "process"):
         parent = int(parents[process])
         if m.of_manager[lives.last(process)] or processes.keys(m.who.iloc[[lives.first(parent)]])[0] not in ended:
             continue
-        low, high = int(lives.over[parent]), int(lives.over[process])
-        mine = np.isin(file, file[wrote & (lives.process[who] == process)])
-        # It waited for the end: it read when this process was over, and no other writer was left.
-        last = read & mine & (lives.process[who] != process) & (m.bursts["last_ns"].to_numpy() >= high)
-        if not last.any() or (lives.over[lives.process[who[wrote & mine]]] > high).any():
-            continue
-        spent = inputs.time.states(np.where(lives.process == process, 0, -1), 1)
-        state = spent.inside(*(np.array([value], dtype=np.int64) for value in (0, low, high))).iloc[0]
-        if ASLEEP.reached(int(state["sleep"] + state["polling"]), high - low):
-            reader = int(who[np.flatnonzero(last)[0]])
-            yield _Helper(lives.last(process), lives.last(parent), reader, np.array([[low, high]], dtype=np.int64))
+        # It waited for the end: it read when this process was over.
+        high = int(lives.over[process])
+        every = pd.concat([by_file[file] for file in mine["file"].unique().tolist()])
+        last = every[(every["dir"] == edge_table.READ) & (every["process"] != process) & (every["last_ns"] >= high)]
+        if len(last):
+            found_ones.append((process, last["who"].tolist()[0]))
+    helpers = np.array([process for process, _ in found_ones], dtype=np.int64)
+    number = np.full(len(lives.actors), -1, dtype=np.int64)
+    number[helpers] = np.arange(len(helpers))
+    low, high_of = lives.over[parents[helpers]], lives.over[helpers]
+    spent = inputs.time.states(number[lives.process], len(helpers)).inside(np.arange(len(helpers)), low, high_of)
+    slept = (spent["sleep"] + spent["polling"]).tolist()
+    for (process, reader), begin, end, asleep in zip(found_ones, low.tolist(), high_of.tolist(), slept, strict=True):
+        if ASLEEP.reached(int(asleep), end - begin):
+            times = np.array([[begin, end]], dtype=np.int64)
+            yield _Helper(lives.last(process), lives.last(int(parents[process])), int(reader), times)
 
 
 LEFT_HELPERS = Rule(
