@@ -17,6 +17,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from os.path import normpath
 from typing import TYPE_CHECKING, Any
 
@@ -167,10 +168,11 @@ def _answer(table: pa.Table, source: _Source, asked: Query, keys: Sequence[Key],
     hidden = {name: table[name][0].as_py() for name in ("matched", "totals", "layers")}
     left_out = query.others(hidden["layers"], dict(asked.where)) if hidden["layers"] else ()
     each = any(one.needs_each for one in asked.statistics) or any(key.ranges_each for key in keys)
-    timed = any(key.kind == group_keys.TIMES for key in keys)
+    timed = group_keys.time_of(keys) is not None
     totals = int(hidden["totals"] or 0)
     said = (*said, *notes(totals if each else 0, totals if timed else 0, left_out, source.row))
-    return Answer(fields, _rows(table.select(list(range(len(fields))))), bool(hidden["matched"]), said)
+    rows = islice(_rows(table.select(list(range(len(fields))))), asked.limit)
+    return Answer(fields, rows, bool(hidden["matched"]), said)
 
 
 def _rows(table: pa.Table) -> Iterator[Row]:
@@ -183,7 +185,7 @@ def _names(asked: Query, keys: Sequence[Key]) -> set[str]:
     names = {*(key.column for key in keys), *(asked.columns or ()), *asked.where}
     if asked.columns is None:
         names |= {name for one in asked.statistics for name in (one.column, one.per) if name is not None}
-        if any(one.how == "rate" for one in asked.statistics) and not any(k.kind == group_keys.TIMES for k in keys):
+        if any(one.how == "rate" for one in asked.statistics) and group_keys.time_of(keys) is None:
             names.add("dur")
     return names
 
@@ -399,8 +401,9 @@ def _events(source: _Source, asked: Query, tests: Sequence[str], put: Put) -> st
     return f"SELECT {columns}{_from(source, picked, tests)}{order}{_limit(asked)}"
 
 
-def _limit(asked: Query) -> str:
-    return "" if asked.limit is None else f" LIMIT {int(asked.limit)}"
+def _limit(asked: Query, least: int = 0) -> str:
+    """least: rows without which something is not known."""
+    return "" if asked.limit is None else f" LIMIT {max(int(asked.limit), least)}"
 
 
 def _order(sort: str | None, names: Sequence[str], others: Sequence[str]) -> str:
@@ -415,9 +418,7 @@ def _order(sort: str | None, names: Sequence[str], others: Sequence[str]) -> str
 def _totals(source: _Source, asked: Query, keys: Sequence[Key], tests: Sequence[str], layered: bool, put: Put) -> str:
     """The statement for totals: a CTE a step."""
     values = list(dict.fromkeys(name for one in asked.statistics for name in _values(one)))
-    time = next((key for key in keys if key.kind == group_keys.TIMES), None)
-    told = [key for key in keys if key.kind == group_keys.POWERS and key.column in group_keys.HISTOGRAMS]
-    histogram = told[0] if len(told) == 1 and source.of_events else None
+    time, histogram = group_keys.time_of(keys), group_keys.histogram_of(keys) if source.of_events else None
     lines = source.columns["lines"]
     made = {"lines": lines, "known": f"greatest({lines}, 1)", "total": f"CASE WHEN {lines} > 1 THEN 1 ELSE 0 END"}
     made |= {f"c{at}": _value(source, name, put) for at, name in enumerate(values)}
@@ -552,7 +553,8 @@ def _groups(rows: str, asked: Query, keys: Sequence[Key], values: Sequence[str],
 
 def _finished(asked: Query, keys: Sequence[Key], values: Sequence[str], layered: bool) -> str:
     """The figures of the groups of one layer, sorted."""
-    width = next((key.width for key in keys if key.kind == group_keys.TIMES), None)
+    time = group_keys.time_of(keys)
+    width = None if time is None else time.width
     shown = [
         f"k{at}::DOUBLE * {int(key.width)} / 1e9" if key.kind == group_keys.TIMES else f"k{at}"
         for at, key in enumerate(keys)
@@ -564,7 +566,7 @@ def _finished(asked: Query, keys: Sequence[Key], values: Sequence[str], layered:
     picked = " WHERE layer = (SELECT min(layer) FROM grouped)" if layered else ""
     nulls = [f"{at + 1} ASC NULLS {'FIRST' if key.is_text else 'LAST'}" for at, key in enumerate(keys)]
     order = _order(asked.sort, [one.name for one in asked.fields(keys)], nulls)
-    return f"SELECT {columns}, {hidden}, {layers} AS layers FROM grouped{picked}{order}{_limit(asked)}"
+    return f"SELECT {columns}, {hidden}, {layers} AS layers FROM grouped{picked}{order}{_limit(asked, 1)}"
 
 
 def _figure(number: int, one: Statistic, values: Sequence[str], width_ns: int | None) -> str:

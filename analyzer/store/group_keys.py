@@ -78,6 +78,18 @@ class Key:
         return (self.column, histogram) if histogram else (self.column,)
 
 
+def time_of(keys: Sequence[Key]) -> Key | None:
+    """The key with ranges of time, if there is one."""
+    return next((key for key in keys if key.kind == TIMES), None)
+
+
+def histogram_of(keys: Sequence[Key]) -> Key | None:
+    """The key with powers of two of which lines of totals tell their calls; None of two, since it isn't known which
+    calls are in both."""
+    told = [key for key in keys if key.kind == POWERS and key.column in HISTOGRAMS]
+    return told[0] if len(told) == 1 else None
+
+
 def parse(text: str, origin: int | None = None, end: int | None = None) -> Key:
     """COLUMN, COLUMN:log2, COLUMN:WIDTH or time:WIDTH, with units, as in `size:4KiB`, `time:100ms`.
 

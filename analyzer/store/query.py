@@ -164,7 +164,7 @@ def totals_from_events(run: Events, by: Sequence[str], statistics: Sequence[Stat
         groups = {key[:-1]: found for key, found in groups.items() if (key[-1] or "") == layers[0]}
     lines = sum(found.totals for found in groups.values())
     needs_each = any(one.needs_each for one in statistics) or any(key.ranges_each for key in keys)
-    shares = any(key.kind == group_keys.TIMES for key in keys)
+    shares = group_keys.time_of(keys) is not None
     if not by and not groups:
         row = tuple(0 if one.how in statistic.ZERO else None for one in statistics)
         return Totals([row], False)
@@ -253,7 +253,8 @@ def _rows(groups: list[tuple[Row, GroupTotals]], keys: Sequence[Key], statistics
         for one in statistics
         if one.how == "share"
     }
-    width = next((key.width for key in keys if key.kind == group_keys.TIMES), None)
+    time = group_keys.time_of(keys)
+    width = None if time is None else time.width
     return [
         (
             *(_shown(value, one) for value, one in zip(key, keys, strict=True)),

@@ -16,7 +16,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailrace.analyzer.store import schema
-from tailrace.analyzer.store.group_keys import COLUMN, HISTOGRAMS, MOST_RANGES, POWERS, TIMES, WIDTHS, Key
+from tailrace.analyzer.store.group_keys import (
+    COLUMN,
+    HISTOGRAMS,
+    MOST_RANGES,
+    POWERS,
+    WIDTHS,
+    Key,
+    histogram_of,
+    time_of,
+)
 
 if TYPE_CHECKING:
     from tailrace.analyzer.store.loader import ColumnTotals, Group, Row, Values
@@ -45,9 +54,7 @@ def groups_of(
 ) -> list[Group]:
     """Lines of totals as groups, one a range that a line is in. names: the columns of a line, those of the keys,
     `values`, `gathered` and `lines` among them."""
-    told = [key for key in keys if key.kind == POWERS and key.column in HISTOGRAMS]
-    histogram = told[0] if len(told) == 1 else None  # of two it is not known which calls are in both
-    time = next((key for key in keys if key.kind == TIMES), None)
+    histogram, time = histogram_of(keys), time_of(keys)
     slot = keys.index(time) if time is not None else 0
     found: list[Group] = []
     for row in lines:
