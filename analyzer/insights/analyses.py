@@ -21,6 +21,7 @@ from tailrace.analyzer.insights import (
     access_costs,
     access_patterns,
     call_places,
+    command_lines,
     conflicts,
     critical,
     declared_savings,
@@ -41,7 +42,7 @@ from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.insights.selections import Selection
 from tailrace.analyzer.model import outcomes, stages
 from tailrace.analyzer.model.declared_vs_observed import WORKFLOW_OF
-from tailrace.analyzer.store import ledger
+from tailrace.analyzer.store import ledger, processes
 from tailrace.analyzer.util.formatting import count_text, with_stage
 from tailrace.analyzer.util.types import Row
 
@@ -264,6 +265,13 @@ class Analyses:
         """A row of `outcomes`, as reports show tasks."""
         name = self.inputs.m.task_name(str(row["workflow"]), str(row["task"]))
         return with_stage(name, str(row["stage"]))
+
+    def command(self, process: int) -> str:
+        """The command line of a process (position in `Inputs.lives`) for a sentence; its program where that is all that
+        is known."""
+        m, lives = self.inputs.m, self.inputs.lives
+        (key,) = processes.keys(m.who.iloc[[lives.first(process)]])
+        return command_lines.shown(m.command_lines.get(key, [m.program(lives.last(process)) or "?"]))
 
     def task_id(self, task: int) -> str:
         """The argument of `tailrace task` for a task or process."""

@@ -9,12 +9,11 @@ import numpy as np
 
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
-from tailrace.analyzer.util.types import Bools, Ints
+from tailrace.analyzer.util.types import Ints
 from tailrace.base.text import clean
 
 MOST_COMMANDS = 20
 """Command lines of an activity that are told."""
-_OWN = ("tailrace", "tailrace-python")
 LONGEST = 60
 """Characters of a command line in a sentence."""
 
@@ -25,29 +24,13 @@ def shown(command: Sequence[str]) -> str:
     return words if len(words) <= LONGEST else f"{words[: LONGEST - 1].rstrip()}\u2026"
 
 
-def commands(m: Model) -> dict[processes.Process, list[str]]:
-    """The command line of each process, where it is known."""
-    table = m.processes
-    if "argv" not in table or not len(table):
-        return {}
-    found = zip(processes.keys(table), table["argv"].tolist(), strict=True)
-    return {key: [str(word) for word in argv] for key, argv in found if isinstance(argv, list) and argv}
-
-
-def own(m: Model) -> Bools:
-    """Whether each actor's process is tailrace itself, as an adapter starts it from a manager's files."""
-    lines = commands(m)
-    first = (lines.get(process, [])[:2] for process in processes.keys(m.who))
-    return np.array([any(word.rpartition("/")[2] in _OWN for word in words) for words in first], dtype=np.bool_)
-
-
 def of_activities(m: Model, code: Ints) -> dict[int, list[str]]:
     """The command lines of each activity's processes, each once, quoted for a shell; the first `MOST_COMMANDS`.
 
     Args:
         code: the activity of each actor, as of `dataflow.activities`.
     """
-    known = commands(m)
+    known = m.command_lines
     found: dict[int, dict[str, None]] = {}
     for activity, process in zip(code.tolist(), processes.keys(m.who), strict=True):
         if process in known:

@@ -48,7 +48,6 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table
-from tailrace.analyzer.insights import command_lines
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.insights.resource_waits import ResourceWaits
 from tailrace.analyzer.model import outcomes, time_model
@@ -228,7 +227,7 @@ def _path(inputs: Inputs) -> tuple[pd.DataFrame, int]:
 def _own(inputs: Inputs) -> intervals.Cover:
     """When a process of tailrace's own ran."""
     lives = inputs.lives
-    process = np.unique(lives.process[command_lines.own(inputs.m)])
+    process = np.unique(lives.process[inputs.m.of_tailrace])
     rows = intervals.make(np.zeros(len(process), dtype=np.int64), lives.begun[process], lives.over[process])
     return intervals.cover(intervals.union(rows), 1)
 

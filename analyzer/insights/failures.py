@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from signal import SIGKILL
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,7 +22,7 @@ from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import outcomes
 from tailrace.analyzer.store.processes import Process, keys
 from tailrace.analyzer.util.tabular import Tabular
-from tailrace.analyzer.util.types import Bools, Ints
+from tailrace.analyzer.util.types import Bools
 from tailrace.base.exit_codes import CRASHES
 
 EVIDENCE = 5
@@ -125,29 +124,6 @@ def _last_files(inputs: Inputs, actors: Bools) -> list[str]:
     rows = m.bursts[mine].sort_values("last_ns", ascending=False, kind="stable")
     paths = (str(m.paths[file]) for file in dict.fromkeys(rows["file"].tolist()))
     return list(islice((path for path in paths if not file_classes.is_library_code(path)), LAST_FILES))
-
-
-class Ends(NamedTuple):
-    """Of each process of `Inputs.lives` its exit code (0: none), the signal that ended it (0: none), and whether its
-    end is known."""
-
-    code: Ints
-    signal: Ints
-    known: Bools
-
-
-def ends(inputs: Inputs) -> Ends:
-    """How the processes of a run ended."""
-    table, names = inputs.m.processes, keys(inputs.m.who)
-    place = {key: at for at, key in enumerate(keys(table))} if len(table) else {}
-    rows = np.array([place.get(names[actors[0]], -1) for actors in inputs.lives.actors], dtype=np.int64)
-    columns = []
-    for name in ("exit", "signal"):
-        told = table[name].astype("Int64") if name in table else pd.Series([pd.NA] * len(table), dtype="Int64")
-        columns.append(told.reset_index(drop=True).reindex(rows))
-    code, signal = (column.fillna(0).to_numpy(dtype=np.int64) for column in columns)
-    known = np.logical_or(*(column.notna().to_numpy(dtype=np.bool_) for column in columns))
-    return Ends(code, signal, known)
 
 
 def is_answer(program: str, code: int) -> bool:

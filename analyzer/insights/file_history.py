@@ -27,7 +27,7 @@ from tailrace.analyzer.edges import edge_table, file_classes, identities, name_t
 from tailrace.analyzer.edges.file_names import FileNames
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights import access_order
-from tailrace.analyzer.insights.command_lines import commands, own_actors
+from tailrace.analyzer.insights.command_lines import own_actors
 from tailrace.analyzer.insights.present_files import Copy, PresentFiles
 from tailrace.analyzer.insights.views import file_document
 from tailrace.analyzer.model import dataflow, undecided
@@ -212,7 +212,7 @@ class _Book:
         of_burst[self._columns["burst"]] = code
         ranges = intervals.regrouped(self._extents, of_burst)
         self._orders = access_order.of_accesses(self._bursts, code, ranges, count)
-        self._commands = commands(m)
+        self._commands = m.command_lines
         self._actors: dict[int, tuple[Row, str]] = {}
 
     def file(self, code: int, hashes: PresentFiles | None) -> File:
@@ -397,7 +397,7 @@ class _Tree:
             self._of.setdefault(("activity", int(row["activity"]), int(row["dir"])), []).append(row)
         self._first = {code: at for at, code in reversed(list(enumerate(self._code.tolist())))}
         self._own = own_actors(m, self._code)
-        self._commands = commands(m)
+        self._commands = m.command_lines
 
     def up(self, codes: Ints) -> list[Node]:
         """From the last version of each file to what nobody made."""

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -37,6 +38,7 @@ from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.model.order import Order
 from tailrace.analyzer.model.process_tree import EXIT, Lives
 from tailrace.analyzer.model.time_model import Spans, TimeModel
+from tailrace.analyzer.store import processes
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import with_stage
@@ -47,6 +49,15 @@ from tailrace.analyzer.util.types import Bools, Ints
 FLOOR_BYTES = 4 << 10
 """Fewer bytes than this are no finding: the kernel reads, caches and stores files by pages (4 KiB), so that a part of a
 page costs as much as the whole."""
+
+
+class Ends(NamedTuple):
+    """Of each process of `Inputs.lives` its exit code (0: none), the signal that ended it (0: none), and whether its
+    end is known."""
+
+    code: Ints
+    signal: Ints
+    known: Bools
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,6 +109,20 @@ class Inputs(Tabular):
             found[self.of_who[mine]] = True
             found[self.of_who[~mine]] = False
         return found
+
+    @cached_property
+    def ends(self) -> Ends:
+        """How the processes of the run ended."""
+        table, names = self.m.processes, processes.keys(self.m.who)
+        place = {key: at for at, key in enumerate(processes.keys(table))} if len(table) else {}
+        rows = np.array([place.get(names[actors[0]], -1) for actors in self.lives.actors], dtype=np.int64)
+        columns = []
+        for name in ("exit", "signal"):
+            told = table[name].astype("Int64") if name in table else pd.Series([pd.NA] * len(table), dtype="Int64")
+            columns.append(told.reset_index(drop=True).reindex(rows))
+        code, signal = (column.fillna(0).to_numpy(dtype=np.int64) for column in columns)
+        known = np.logical_or(*(column.notna().to_numpy(dtype=np.bool_) for column in columns))
+        return Ends(code, signal, known)
 
     @property
     def managed(self) -> bool:

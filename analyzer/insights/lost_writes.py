@@ -24,7 +24,6 @@ import pandas as pd
 from tailrace.analyzer.edges import file_classes
 from tailrace.analyzer.edges.edge_table import READ, WRITE
 from tailrace.analyzer.edges.identities import raw
-from tailrace.analyzer.insights import failures
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import calls
 from tailrace.analyzer.store.loader import Part
@@ -77,7 +76,7 @@ def lost_writes(inputs: Inputs, failed: frozenset[int]) -> list[LostWrites]:
     rows = _failed_writes(inputs)
     if not len(rows):
         return []
-    ends, later = failures.ends(inputs), dict[int, _Later]()
+    ends, later = inputs.ends, dict[int, _Later]()
     found = []
     for _, group in rows.groupby(["process", "code", "path", "errno"], sort=False):
         top: Row = group.iloc[0].to_dict()

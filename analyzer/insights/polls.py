@@ -17,10 +17,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import channels, edge_table
 from tailrace.analyzer.edges.file_classes import SYSTEM_PATHS
 from tailrace.analyzer.insights.inputs import Inputs
-from tailrace.analyzer.insights.waits import CONNECT, LISTEN, LOCK, SLEEP, Waits
+from tailrace.analyzer.insights.waits import CONNECT, LOCK, SLEEP, Waits
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.intervals import Cover
 from tailrace.analyzer.util.types import Ints
@@ -159,26 +158,13 @@ def _within(rows: pd.DataFrame, task: int, low: int, high: int) -> bool:
 def _listener(waits: Waits, address: str, low: int, high: int) -> tuple[int, int]:
     """The task that began to listen at an address between two times, and when; (-1, 0): nobody in the run, or that is
     not known."""
-    inputs, m = waits.inputs, waits.inputs.m
-    aliases = m.table.aliases
-    codes = {
-        file for file, path in zip(aliases["file"], aliases["path"], strict=True) if channels.ends(path)[0] == address
-    }
-    answered = (m.bursts["dir"] == edge_table.WRITE).to_numpy() & np.isin(m.bursts["file"].to_numpy(), [*codes])
-    servers = set(inputs.lives.process[m.bursts["who"].to_numpy()[answered]].tolist())
-    # What listens may leave the answers to processes that it makes.
-    parents = inputs.order.shared_files.parents
-    for server in [*servers]:
-        while (server := int(parents[server])) >= 0 and server not in servers:
-            servers.add(server)
-    actors = np.flatnonzero(np.isin(inputs.lives.process, [*servers])).astype(np.int64)
-    rows = waits.read(actors, {LISTEN})
+    rows = waits.listens(address)
     rows = rows[((rows["first_ns"] > low) & (rows["last_ns"] <= high)).to_numpy(dtype=np.bool_)]
     if not len(rows):
         return -1, 0
     # Of several the last: it listened then at the latest.
     last = rows.loc[rows["last_ns"].idxmax()]
-    return int(inputs.of_who[int(last["who"])]), int(last["last_ns"])
+    return int(waits.inputs.of_who[int(last["who"])]), int(last["last_ns"])
 
 
 def maker_of(inputs: Inputs, path: str, low: int, high: int, absent: bool) -> tuple[int, int]:

@@ -23,7 +23,6 @@ import pandas as pd
 
 from tailrace.analyzer.edges import edge_table, file_classes
 from tailrace.analyzer.insights import failures
-from tailrace.analyzer.insights.command_lines import commands
 from tailrace.analyzer.insights.inputs import FLOOR_BYTES, Inputs
 from tailrace.analyzer.model import calls, outcomes
 from tailrace.analyzer.store import processes
@@ -66,7 +65,7 @@ def retries(inputs: Inputs) -> list[Retry]:
 class _Tries:
     def __init__(self, inputs: Inputs) -> None:
         self.inputs, self.m, self.lives = inputs, inputs.m, inputs.lives
-        self.ends = failures.ends(inputs)
+        self.ends = inputs.ends
         self.keys = processes.keys(self.m.who.iloc[[of[0] for of in self.lives.actors]])
         self.uses: dict[int, _Use] = {}
 
@@ -77,13 +76,16 @@ class _Tries:
         self.below: dict[int, list[int]] = {}
         for process, parent in enumerate(self.inputs.order.shared_files.parents.tolist()):
             self.below.setdefault(parent, []).append(process)
-        self._read_bursts()
-        rows = [retry for family in self._families() for retry in self._of(family)]
+        families = [family for family in self._families() if any(self._failed(process) for process in family)]
+        if not families:
+            return []
+        self._read_bursts({one for family in families for process in family for one in self._tree(process)})
+        rows = [retry for family in families for retry in self._of(family)]
         return sorted(rows, key=lambda row: int(self.lives.begun[row.failed[0]]))
 
     def _families(self) -> Iterator[list[int]]:
         """The processes of one parent with the same arguments and directory, of one task, by begin; several."""
-        table, lines = self.m.processes, commands(self.m)
+        table, lines = self.m.processes, self.m.command_lines
         cwd = dict(zip(processes.keys(table), map(str, table["cwd"]), strict=True)) if "cwd" in table else {}
         told = self.inputs.tables.get("outcomes")
         again = told[told["tries"] > 1] if told is not None and len(told) else None
@@ -148,10 +150,12 @@ class _Tries:
             process = max(failed, key=lambda child: int(self.lives.over[child]))
         return process
 
-    def _read_bursts(self) -> None:
+    def _read_bursts(self, wanted: set[int]) -> None:
+        """Reads what these processes used, and who else wrote that."""
         m = self.m
         rows = m.bursts[m.classed(("data", "stream")) & (m.bursts["bytes"] > 0).to_numpy()]
         rows = rows.assign(process=self.lives.process[rows["who"].to_numpy()])
+        rows = rows[rows["file"].isin(rows["file"][rows["process"].isin(wanted)])]
         stream = m.class_of_file[rows["file"].to_numpy()] == file_classes.STREAM
         facts = m.table.facts
         self.gone = set(facts.loc[(facts["what"] == "unlink").to_numpy(), "file"].tolist())

@@ -26,7 +26,6 @@ import pandas as pd
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights import insights
-from tailrace.analyzer.insights.command_lines import commands
 from tailrace.analyzer.insights.file_history import row_of
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.insights.slowest_calls import Call, slowest
@@ -362,7 +361,7 @@ def differences(figures: pd.DataFrame, task: int, siblings: Ints) -> list[Differ
 
 def _processes(inputs: Inputs, code: int, mine: Ints) -> list[Process]:
     m, out = inputs.m, []
-    words = commands(m)
+    words = m.command_lines
     known = dict(zip(processes.keys(m.processes), range(len(m.processes)), strict=True)) if len(m.processes) else {}
     others = m.who[inputs.of_who != code]
     elsewhere = set(processes.keys(others[others["task"] != ""]))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tailrace.analyzer.edges import edge_table
-from tailrace.analyzer.insights import command_lines, resource_waits
+from tailrace.analyzer.insights import resource_waits
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.critical import REST, START
 from tailrace.analyzer.insights.finding import ADVISED, GAPS, SEQUENCE, SPACE, TIME, Finding
@@ -214,7 +214,7 @@ def _outside_words(found: Analyses) -> dict[str, str]:
     inputs, path = found.inputs, found.critical.path
     lives, said = inputs.lives, dict[str, str]()
     owned = np.zeros(len(lives.actors), dtype=np.bool_)
-    owned[lives.process[inputs.works[inputs.of_who] | inputs.m.of_manager | command_lines.own(inputs.m)]] = True
+    owned[lives.process[inputs.works[inputs.of_who] | inputs.m.of_manager | inputs.m.of_tailrace]] = True
     for part, via, when in (("startup", START, "before the first task"), ("stop", REST, "after the last task")):
         pieces = path[(path["via"] == via) & (path["task"] < 0)]
         if not len(pieces):

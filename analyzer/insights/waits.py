@@ -21,7 +21,7 @@ import errno
 import os
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import numpy as np
@@ -29,7 +29,6 @@ import pandas as pd
 
 from tailrace import _native
 from tailrace.analyzer.edges import channels, edge_table
-from tailrace.analyzer.insights.command_lines import commands
 from tailrace.analyzer.insights.critical import OWN_PARTS
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.insights.processors import Processors
@@ -99,6 +98,7 @@ class Waits:
     processors: Processors
     events: pd.DataFrame
     helpers: Ints
+    _listens: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False)
 
     @cached_property
     def task(self) -> Ints:
@@ -186,9 +186,30 @@ class Waits:
         lockers[_too_many(self.inputs, np.flatnonzero(lockers))] = False
         return of_callers(self.inputs.run, self.inputs.order, lockers)
 
-    def read(self, actors: Ints, names: Collection[str]) -> pd.DataFrame:
-        """The look-ups of actors with these names, as in `events`."""
-        return _read(self.inputs, actors, names)
+    def listens(self, address: str) -> pd.DataFrame:
+        """The calls of listen of those who answer at an address, or made who does, as in `events`."""
+        if address not in self._listens:
+            self._listens[address] = _read(self.inputs, self._servers(address), {LISTEN})
+        return self._listens[address]
+
+    def _servers(self, address: str) -> Ints:
+        inputs, bursts = self.inputs, self.inputs.m.bursts
+        answered = (bursts["dir"] == edge_table.WRITE) & bursts["file"].isin(self._files_at.get(address, ()))
+        servers = set(inputs.lives.process[bursts["who"].to_numpy()[answered.to_numpy()]].tolist())
+        # What listens may leave the answers to processes that it makes.
+        parents = inputs.order.shared_files.parents
+        for server in [*servers]:
+            while (server := int(parents[server])) >= 0 and server not in servers:
+                servers.add(server)
+        return np.flatnonzero(np.isin(inputs.lives.process, [*servers])).astype(np.int64)
+
+    @cached_property
+    def _files_at(self) -> dict[str, list[int]]:
+        """Address -> the connections of which it is the own end."""
+        aliases, found = self.inputs.m.table.aliases, dict[str, list[int]]()
+        for file, path in zip(aliases["file"].tolist(), aliases["path"], strict=True):
+            found.setdefault(channels.ends(path)[0], []).append(file)
+        return found
 
     def on_path(self, path: pd.DataFrame, times: dict[int, Ints]) -> dict[int, int]:
         """Task -> how much of its times lies on the critical path (`Critical.path`), ns."""
@@ -291,7 +312,7 @@ def _helpers(inputs: Inputs, sleepers: Collection[int]) -> Ints:
 def _named(inputs: Inputs, rows: pd.DataFrame) -> pd.DataFrame:
     """The look-ups at servers, and those at what the command line of their process names: the last one of each process
     at each."""
-    lines, keys = commands(inputs.m), processes.keys(inputs.m.who)
+    lines, keys = inputs.m.command_lines, processes.keys(inputs.m.who)
     words = {
         who: {word.rstrip("/").rpartition("/")[2] for word in lines.get(keys[who], [])[1:]} for who in {*rows["who"]}
     }

@@ -59,6 +59,9 @@ ACTIVITY_KEYS = {
     "process": ["workflow", "stage", "task", *PROCESS],
 }
 
+_OWN = ("tailrace", "tailrace-python")
+"""Programs of ours."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model(Tabular):
@@ -106,6 +109,21 @@ class Model(Tabular):
         from tailrace.analyzer.model.time_model import TimeModel
 
         return TimeModel(self)
+
+    @cached_property
+    def command_lines(self) -> dict[Process, list[str]]:
+        """The command line of each process, where it is known."""
+        table = self.processes
+        if "argv" not in table or not len(table):
+            return {}
+        found = zip(processes.keys(table), table["argv"].tolist(), strict=True)
+        return {key: [str(word) for word in argv] for key, argv in found if isinstance(argv, list) and argv}
+
+    @cached_property
+    def of_tailrace(self) -> Bools:
+        """True for the actors of processes that are tailrace itself, as an adapter starts it from a manager's files."""
+        first = (self.command_lines.get(process, [])[:2] for process in processes.keys(self.who))
+        return np.array([any(word.rpartition("/")[2] in _OWN for word in words) for words in first], dtype=np.bool_)
 
     @property
     def version(self) -> Ints:

@@ -16,7 +16,6 @@ import pandas as pd
 
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.insights.command_lines import commands
 from tailrace.analyzer.model import dataflow, outcomes, requests, task_arguments, waits
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
@@ -121,7 +120,7 @@ def add_processes(
             tasks_of.setdefault(key, set()).add(row)
     facts = _facts(m)
     _add_sums(rows, tasks_of, tagged, facts)
-    words = commands(m)
+    words = m.command_lines
     out: list[JsonObject] = []
     left = LIMITS["command_text"]
     for key in sorted(tasks_of, key=lambda one: (_rank(rows, tasks_of[one]), one)):

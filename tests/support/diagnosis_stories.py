@@ -746,7 +746,7 @@ def bound_processes(
 
 
 def unanswered(ret: int = 0, errno: int = 115, late: bool = False) -> FakeRun:
-    """A task that begins a connection and waits for 80 ms until it may write to it, in vain. ret: what the wait
+    """A task begins a connection and polls its socket for 80 ms, and nobody accepts. ret: what the poll
     returned; errno: what the connect said; late: whether bytes pass over it in the end."""
     story = Story()
     where: dict[str, Any] = {"task": "use", "stage": "u", "pid": 1}

@@ -241,9 +241,13 @@ FLUSH_CALLS = Threshold(100, "flushes in a stage")
 
 def many_flushes(found: Analyses) -> Iterator[Match]:
     """All stages that do so, as one match."""
-    rows = call_costs.flushes(found.inputs)
-    rows = rows[(rows["calls"] >= FLUSH_CALLS.value) & (rows["calls"] >= 2 * rows["needed"])] if len(rows) else rows
+    rows = _needless(call_costs.flushes(found.inputs), FLUSH_CALLS)
     yield from of_stages(found, rows, _many_flushes_title, calls={"names": FLUSHES}, kinds=(edge_table.META,))
+
+
+def _needless(rows: pd.DataFrame, least: Threshold) -> pd.DataFrame:
+    """The stages with so many flushes, of which half or less are needed."""
+    return rows[(rows["calls"] >= least.value) & (rows["calls"] >= 2 * rows["needed"])] if len(rows) else rows
 
 
 def _many_flushes_title(top: Row, count: int) -> str:
@@ -282,9 +286,7 @@ STREAM_FLUSH_CALLS = Threshold(1000, "flushes in a stage")
 
 def stream_flushes(found: Analyses) -> Iterator[Match]:
     """All stages that do so, as one match."""
-    rows = call_costs.stream_flushes(found.inputs)
-    if len(rows):
-        rows = rows[(rows["calls"] >= STREAM_FLUSH_CALLS.value) & (rows["calls"] >= 2 * rows["needed"])]
+    rows = _needless(call_costs.stream_flushes(found.inputs), STREAM_FLUSH_CALLS)
     calls = {"names": STREAM_FLUSHES}
     yield from of_stages(found, rows, _stream_flushes_title, calls=calls, kinds=(edge_table.META,))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from signal import SIGPIPE
@@ -15,14 +15,13 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table, file_classes, identities
-from tailrace.analyzer.insights import command_lines, cut_short, failures
+from tailrace.analyzer.insights import cut_short, failures
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.cut_short import End
 from tailrace.analyzer.insights.failures import Failure
 from tailrace.analyzer.insights.finding import EVIDENCE, FAILURE, Evidence, Match, Rule, more, rows_of
 from tailrace.analyzer.insights.findings.files import bytes_by_process
 from tailrace.analyzer.insights.inputs import FLOOR_BYTES
-from tailrace.analyzer.insights.lost_writes import LostWrites
 from tailrace.analyzer.model import calls
 from tailrace.analyzer.model.outcomes import WORDS
 from tailrace.analyzer.store import processes
@@ -244,7 +243,7 @@ def _failed(found: Analyses) -> Iterator[_Failed]:
     below, above = _pipes(found)
     if not below:
         return
-    keys, lines, ends = processes.keys(m.who), command_lines.commands(m), failures.ends(inputs)
+    ends, lines, keys = inputs.ends, m.command_lines, processes.keys(m.who)
     command = [" ".join(lines.get(keys[actors[0]], [])) for actors in lives.actors]
     went_well: dict[str, set[int]] = {}
     for process in np.flatnonzero(ends.known & (ends.code == 0)).tolist():
@@ -263,7 +262,7 @@ def _failed(found: Analyses) -> Iterator[_Failed]:
         if not cut and len(elsewhere) < 2:
             continue
         file, size, readers = results.of(task, _reached(below, process))
-        yield _Failed(task, command_lines.shown(lines.get(keys[actors[0]], [program])), code, cut, file, size, readers)
+        yield _Failed(task, found.command(process), code, cut, file, size, readers)
 
 
 def _pipes(found: Analyses) -> tuple[dict[int, set[int]], dict[int, set[int]]]:
@@ -376,7 +375,7 @@ def unnoticed_failure(found: Analyses) -> Iterator[Match]:
 
 def _used(found: Analyses) -> Iterator[_Used]:
     inputs, m, lives = found.inputs, found.inputs.m, found.inputs.lives
-    ends = failures.ends(inputs)
+    ends = inputs.ends
     if found.command_faults or not ends.code.any():
         return
     told = found.failed_tasks
@@ -390,7 +389,6 @@ def _used(found: Analyses) -> Iterator[_Used]:
     ]
     rows = rows.assign(process=lives.process[rows["who"].to_numpy()])
     written = bytes_by_process(rows[rows["dir"] == edge_table.WRITE])
-    keys, lines = processes.keys(m.who), command_lines.commands(m)
     for process in np.flatnonzero(ends.code != 0).tolist():
         actors, code, program = lives.actors[process], int(ends.code[process]), programs[process]
         task = int(inputs.of_who[lives.last(process)])
@@ -410,7 +408,7 @@ def _used(found: Analyses) -> Iterator[_Used]:
         if not (ends.known[by] & (ends.code[by] == 0)).all():
             continue
         reader = int(inputs.of_who[int(readers["who"].iat[0])])
-        yield _Used(task, command_lines.shown(lines.get(keys[actors[0]], [program])), code, file, size, reader)
+        yield _Used(task, found.command(process), code, file, size, reader)
 
 
 UNNOTICED_FAILURE = Rule(
@@ -437,7 +435,7 @@ def lost_data(found: Analyses) -> Iterator[Match]:
     rows, inputs = found.lost_writes, found.inputs
     if not rows:
         return
-    top, command = rows[0], _commands(found)
+    top = rows[0]
     amount = f"{bytes_text(top.bytes)} of " if top.bytes else "all of "
     task = inputs.tasks["task"].iat[top.task]
     of_task = f" of {inputs.called(top.task)}" if task else ""
@@ -445,14 +443,14 @@ def lost_data(found: Analyses) -> Iterator[Match]:
         f"; {', '.join(inputs.called(task) for task in top.readers[:EVIDENCE])} read that file" if top.readers else ""
     )
     yield Match(
-        title=f"`{command(top)}`{of_task} could not write {amount}{top.path} ({os.strerror(top.errno)})"
+        title=f"`{found.command(top.process)}`{of_task} could not write {amount}{top.path} ({os.strerror(top.errno)})"
         f"{_went_on(found, top.process)}{read}{more(len(rows))}",
         names={"path": top.path, "errno": str(top.errno)},
         count=len(rows),
         evidence=[
             Evidence(
                 task=inputs.called(one.task),
-                command=command(one),
+                command=found.command(one.process),
                 path=one.path,
                 error=errno.errorcode.get(one.errno, str(one.errno)),
                 calls=one.calls,
@@ -465,19 +463,9 @@ def lost_data(found: Analyses) -> Iterator[Match]:
     )
 
 
-def _commands(found: Analyses) -> Callable[[LostWrites], str]:
-    m, lives = found.inputs.m, found.inputs.lives
-    keys, lines = processes.keys(m.who), command_lines.commands(m)
-
-    def command(one: LostWrites) -> str:
-        return command_lines.shown(lines.get(keys[lives.actors[one.process][0]], [m.program(one.who) or "?"]))
-
-    return command
-
-
 def _went_on(found: Analyses, process: int) -> str:
     """How a process ended, as the end of a sentence."""
-    ends = failures.ends(found.inputs)
+    ends = found.inputs.ends
     if not ends.known[process]:
         return ""
     if ends.signal[process]:

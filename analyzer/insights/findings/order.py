@@ -490,7 +490,7 @@ def polling(found: Analyses) -> Iterator[Match]:
     yield Match(
         title=_words(found, top) + more(len(rows)),
         names={"task": found.of_task(top.task), "path": top.path},
-        cost_ns=min(late(found, rows), inputs.makespan_ns),
+        cost_ns=min(sum(late(found, rows).values()), inputs.makespan_ns),
         estimate=True,
         count=len(rows),
         evidence=[

@@ -17,7 +17,6 @@ from tailrace.analyzer.insights import (
     access_patterns,
     call_costs,
     command_lines,
-    failures,
     resource_waits,
     retries,
     start_ups,
@@ -817,7 +816,7 @@ def _unread_index(found: Analyses, path: str, tasks: set[int]) -> str:
 def _repeated(found: Analyses) -> Iterator[tuple[_Work, list[int]]]:
     """Work that processes (positions in `Inputs.lives`) of so many tasks did with the same arguments."""
     m, lives = found.inputs.m, found.inputs.lives
-    lines, keys = command_lines.commands(m), processes.keys(m.who)
+    lines, keys = m.command_lines, processes.keys(m.who)
     accesses = _Accesses(found)
     of_work: dict[_Work, list[int]] = {}
     for process, work in _works(found, accesses):
@@ -1120,7 +1119,7 @@ def _programs(found: Analyses, actors: Ints) -> Iterator[_Started]:
     together, most = (
         intervals.length(intervals.union(rows._replace(group=code[rows.group])), len(first)) for rows in spans
     )
-    code_of = failures.ends(inputs).code[inputs.lives.process]
+    code_of = inputs.ends.code[inputs.lives.process]
     for group, at in enumerate(first.tolist()):
         mine = actors[code == group]
         if len(mine) < STARTS.value or not names[at]:
@@ -1256,7 +1255,7 @@ def _retried_commands(found: Analyses) -> Iterator[Match]:
 
 def _told(found: Analyses, row: Retry) -> Evidence:
     inputs, lives, first = found.inputs, found.inputs.lives, row.failed[0]
-    ends, lines = failures.ends(inputs), command_lines.commands(inputs.m)
+    ends, lines = inputs.ends, inputs.m.command_lines
     keys = processes.keys(inputs.m.who.iloc[[lives.first(process) for process in (first, row.origin)]])
     command, failed = (
         command_lines.shown(lines.get(key, [inputs.m.program(lives.last(process))]))

@@ -747,10 +747,11 @@ SLEEP_LOOPS = Rule(
 )
 
 
-def late(found: Analyses, loops: Sequence[Loop]) -> int:
-    """For how long tasks slept on the critical path when what they looked for was there."""
+def late(found: Analyses, loops: Sequence[Loop]) -> dict[int, int]:
+    """Task -> for how long it slept on the critical path when what it looked for was there, ns. loops: one of a task at
+    most."""
     after = {loop.task: intervals.subtract(loop.times, np.array([[0, loop.made_ns]], dtype=np.int64)) for loop in loops}
-    return sum(found.waits.on_path(found.critical.path, after).values())
+    return found.waits.on_path(found.critical.path, after)
 
 
 LOOKS = Threshold(TRIES, "tries with a sleep after each")
@@ -760,14 +761,15 @@ def late_looks(found: Analyses) -> Iterator[Match]:
     """All such tasks, as one match."""
     inputs = found.inputs
     rows = [loop for loop in found.loops if loop.connects and loop.maker not in (-1, loop.task)]
-    cost = min(late(found, rows), inputs.makespan_ns)
+    slept = late(found, rows)
+    cost = min(sum(slept.values()), inputs.makespan_ns)
     if not LEAST.reached(cost, inputs.makespan_ns):
         return
-    top = max(rows, key=lambda loop: late(found, [loop]))
+    top = max(rows, key=lambda loop: slept.get(loop.task, 0))
     name, listened = inputs.called(top.task), time_text(max(top.made_ns - inputs.start_ns, 0))
     yield Match(
         title=f"{_sleep_loops_words(found, top)}; {inputs.called(top.maker)} listened there {listened} into the run,"
-        f" and {name} slept on for {time_text(late(found, [top]))}{more(len(rows))}",
+        f" and {name} slept on for {time_text(slept.get(top.task, 0))}{more(len(rows))}",
         names={"task": found.of_task(top.task)},
         cost_ns=cost,
         estimate=True,
@@ -832,7 +834,7 @@ def left_helpers(found: Analyses) -> Iterator[Match]:
     if not LEAST.reached(cost, inputs.makespan_ns):
         return
     top = rows[0][1]
-    line = command_lines.commands(m).get(processes.keys(m.who.iloc[[top.actor]])[0], [])
+    line = m.command_lines.get(processes.keys(m.who.iloc[[top.actor]])[0], [])
     helper, starter, reader = (_process_words(found, actor) for actor in (top.actor, top.starter, top.reader))
     ran = f" ({command_lines.shown(line)})" if len(line) > 1 else ""
     after = time_text(intervals.total(top.times))
